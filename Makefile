@@ -1,0 +1,70 @@
+# Needs Python (3.11 or later), Java (17 or 21) and make; everything else is installed into .venv.
+#   make demo PYTHON=/path/to/python3.12 JAVA_HOME=/path/to/jdk-21
+
+PYTHON ?= python3
+VENV := .venv
+LOCKED := $(VENV)/.locked
+STAMP := $(VENV)/.installed
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet
+TESTS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-system check format lock relock-jars clean
+
+help: ## show this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
+
+demo: need-java $(STAMP) ## run it all: broker, sample data, service on port 7000; Ctrl-C stops it
+	@$(BIN)/leaderboard demo
+
+test: need-java $(STAMP) ## run the tests (one file: make test TESTS=tests/app/test_settings.py)
+	@$(BIN)/pytest $(TESTS)
+
+test-system: need-java $(STAMP) ## run the tests that take long or need more from the system
+	@$(BIN)/pytest -m system $(TESTS)
+
+check: $(STAMP) ## ruff and mypy
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/mypy
+
+format: $(STAMP) ## let ruff format and fix
+	@$(BIN)/ruff format
+	@$(BIN)/ruff check --fix
+
+lock: need-python ## renew requirements.lock from pyproject.toml
+	@$(PYTHON) -m venv build/uv
+	@build/uv/bin/python -m pip install --quiet uv
+	@build/uv/bin/uv pip compile --quiet --upgrade --universal --generate-hashes --no-emit-index-url \
+		--no-emit-find-links --python-version 3.11 --extra dev --custom-compile-command "make lock" \
+		--output-file requirements.lock pyproject.toml
+
+relock-jars: need-java $(STAMP) ## renew app/jars.lock from app/ivy.xml
+	@$(BIN)/leaderboard jars --relock
+
+clean: ## remove what was built; the jars' cache and ./state stay
+	@rm -rf $(VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache spark-warehouse
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(LOCKED): requirements.lock | need-python
+	@echo "Installing the locked dependencies into $(VENV), about a minute"
+	@$(PYTHON) -m venv --clear $(VENV) || { rm -rf $(VENV); exit 1; }
+	@$(PIP) --use-pep517 --require-hashes --requirement requirements.lock
+	@touch $@
+
+$(STAMP): $(LOCKED) pyproject.toml
+	@$(PIP) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+# $(error) ends make with exactly one line.
+.PHONY: need-python need-java
+python_problem = $(shell $(PYTHON) -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' \
+	>/dev/null 2>&1 || echo "$(PYTHON) is not a Python 3.11 or later with venv: install one, or name it: make PYTHON=/path/to/python3")
+java_problem = $(shell $(if $(JAVA_HOME),JAVA_HOME='$(JAVA_HOME)') $(PYTHON) -m app.java)
+
+need-python:
+	$(if $(python_problem),$(error $(python_problem)))
+
+need-java: need-python
+	$(if $(java_problem),$(error $(java_problem)))
