@@ -1,0 +1,1 @@
+"""The `leaderboard` program: settings, jars, the embedded broker, loading, wiring and the command line."""

@@ -1,0 +1,28 @@
+"""The errors that end the program, each with what to do about it.
+
+topology.errors.Fix
+└── SetupError           the user fixes it: Java, jars, ports, directories, settings, input files
+    └── BrokerFailed     the embedded broker died or never answered; its log says why
+
+The command line prints one as a single line and exits with status 2.
+"""
+
+from topology.errors import Fix
+
+
+class SetupError(Fix):
+    """Something outside the program must be put right before it can run.
+
+    Args:
+        problem: what is wrong, naming the offending value.
+        fix: what the user can do about it.
+    """
+
+    def __init__(self, problem: str, fix: str) -> None:
+        super().__init__(f"{problem}: {fix}")
+        self.problem = problem
+        self.fix = fix
+
+
+class BrokerFailed(SetupError):
+    """The embedded broker ended by itself or did not become ready in time."""

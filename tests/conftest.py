@@ -1,0 +1,20 @@
+"""What every test may use: one real broker a session, and asyncio for async tests."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from app.broker import Broker
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> tuple[str, dict[str, bool]]:
+    """Run async tests on uvloop, as the service does."""
+    return "asyncio", {"use_uvloop": True}
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A running Kafka broker, shared by all tests of the session: use topic names of your own."""
+    with Broker(tmp_path_factory.mktemp("broker")) as running:
+        yield running
