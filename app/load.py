@@ -1,0 +1,124 @@
+"""Produces files to the input topics: the sample data of the demo, or a user's own.
+
+Tables are lines of `key|json`, or `key|` for a delete; scores are lines of JSON without a key. Values are passed on as
+they are: whether one can be used is for the topology to say.
+"""
+
+import asyncio
+import itertools
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaError
+
+from app.errors import SetupError
+from topology.errors import BrokerUnavailable
+from topology.topics import INPUTS, OUTPUTS, PLAYERS, PRODUCTS, SCORE_EVENTS, create_missing
+
+CHUNK_RECORDS = 5_000
+REQUEST_TIMEOUT_MS = 30_000
+
+Record = tuple[bytes | None, bytes | None]
+
+
+@dataclass(frozen=True)
+class DataFiles:
+    """The files to load; those that are None are left out."""
+
+    players: Path | None = None
+    products: Path | None = None
+    scores: Path | None = None
+
+
+def sample_files() -> DataFiles:
+    """Return the sample data: `data/` in the working directory, else that of the checkout this runs from.
+
+    Raises:
+        SetupError: neither is there.
+    """
+    folders = (Path("data"), Path(__file__).parents[1] / "data")
+    folder = next((folder for folder in folders if folder.is_dir()), None)
+    if folder is None:
+        raise SetupError("there is no directory data/ here", "name the files to load, or run it where data/ is")
+    return DataFiles(folder / "players.json", folder / "products.json", folder / "score-events.json")
+
+
+async def load(bootstrap_servers: str, files: DataFiles) -> int:
+    """Create missing topics, produce the files, tables first, and return the number of records.
+
+    Every file is read through before anything is produced.
+
+    Args:
+        bootstrap_servers: `host:port`, or several with commas between.
+        files: what to produce.
+
+    Raises:
+        SetupError: a file cannot be read or has a malformed line; the message says where.
+        BrokerUnavailable: Kafka cannot be reached or did not take the records.
+    """
+    sources = [
+        _Source(topic, path, keyed)
+        for topic, path, keyed in (
+            (PLAYERS, files.players, True),
+            (PRODUCTS, files.products, True),
+            (SCORE_EVENTS, files.scores, False),
+        )
+        if path is not None
+    ]
+    total = sum(1 for source in sources for _ in source.records())
+    await create_missing(bootstrap_servers, [*INPUTS, *OUTPUTS])
+    try:
+        await _produce(bootstrap_servers, sources, total)
+    except (KafkaError, OSError) as error:
+        raise BrokerUnavailable(
+            f"Kafka at {bootstrap_servers} does not take the records ({type(error).__name__})"
+        ) from error
+    return total
+
+
+@dataclass(frozen=True)
+class _Source:
+    """One file on its way to one topic."""
+
+    topic: str
+    path: Path
+    keyed: bool
+
+    def records(self) -> Iterator[Record]:
+        try:
+            with self.path.open("rb") as lines:
+                for number, line in enumerate(lines, start=1):
+                    if text := line.strip():
+                        yield self._parse(text, number)
+        except OSError as error:
+            raise SetupError(f"{self.path} cannot be read ({error.strerror})", "name another file") from error
+
+    def _parse(self, text: bytes, number: int) -> Record:
+        if not self.keyed:
+            return None, text
+        key, separator, value = text.partition(b"|")
+        if not separator or not key.strip():
+            raise SetupError(f"{self.path} line {number} has no key", "write key|json, or key| for a delete")
+        return key.strip(), value.strip() or None
+
+
+async def _produce(bootstrap_servers: str, sources: list[_Source], total: int) -> None:
+    producer = AIOKafkaProducer(
+        bootstrap_servers=bootstrap_servers,
+        enable_idempotence=True,
+        acks="all",
+        linger_ms=5,
+        request_timeout_ms=REQUEST_TIMEOUT_MS,
+    )
+    async with producer:
+        with click.progressbar(length=total, label="loading", file=sys.stderr) as bar:
+            for source in sources:
+                records = source.records()
+                while chunk := list(itertools.islice(records, CHUNK_RECORDS)):
+                    sent = [await producer.send(source.topic, value=value, key=key) for key, value in chunk]
+                    await asyncio.gather(*sent)
+                    bar.update(len(chunk))

@@ -1,0 +1,67 @@
+"""The command line: one line and status 2 for what the user must put right; signals end the broker."""
+
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from app.cli import leaderboard
+
+COMMAND = [sys.executable, "-m", "app.cli"]
+
+
+def test_the_commands_are_those_of_the_contract() -> None:
+    assert sorted(leaderboard.commands) == ["broker", "demo", "describe", "jars", "load", "serve"]
+    for name in leaderboard.commands:
+        result = CliRunner().invoke(leaderboard, [name, "--help"])
+        assert result.exit_code == 0, result.output
+    assert "--once" in CliRunner().invoke(leaderboard, ["demo", "--help"]).output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "line"),
+    [
+        (["serve"], {"LEADERBOARD_PORT": "x"}, "leaderboard: LEADERBOARD_PORT=x cannot be used: "),
+        (["load"], {"LEADERBOARD_PROT": "1"}, "leaderboard: LEADERBOARD_PROT=1 is not a setting: "),
+        (["broker", "--data-dir", "/dev/null/x"], {}, "leaderboard: the broker cannot write in /dev/null/x "),
+        (["jars"], {"JAVA_HOME": "/nowhere", "XDG_CACHE_HOME": "empty"}, "leaderboard: JAVA_HOME is /nowhere"),
+    ],
+)
+def test_what_the_user_must_put_right_is_one_line_and_status_2(
+    arguments: list[str], environment: dict[str, str], line: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name, value in environment.items():
+        monkeypatch.setenv(name, str(tmp_path) if name == "XDG_CACHE_HOME" else value)
+    done = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith(line)
+    assert done.stderr.count("\n") == 1
+    assert done.stdout == ""
+
+
+def test_an_absent_broker_is_one_line_and_status_1(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LEADERBOARD_BOOTSTRAP_SERVERS", "127.0.0.1:1")
+    done = subprocess.run([*COMMAND, "load"], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert done.stderr == "leaderboard: Kafka at 127.0.0.1:1 does not answer (KafkaConnectionError)\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_broker_runs_until_a_signal(tmp_path: Path, number: signal.Signals, free_port: int) -> None:
+    arguments = ["broker", "--data-dir", str(tmp_path), "--port", str(free_port)]
+    with subprocess.Popen([*COMMAND, *arguments], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == f"broker at 127.0.0.1:{free_port}\n"
+        process.send_signal(number)
+        assert process.wait(15) == 0
+    assert "shut down completed" in (tmp_path / "broker.log").read_text()
+
+
+@pytest.fixture
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])

@@ -1,0 +1,95 @@
+"""Loading: the sample data gives the boards that are promised, and nothing is produced from a broken file."""
+
+import json
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+from aiokafka import AIOKafkaConsumer, TopicPartition
+
+from app.broker import Broker
+from app.errors import SetupError
+from app.load import DataFiles, load, sample_files
+from topology.errors import BrokerUnavailable
+from topology.topics import PLAYERS, PRODUCTS, SCORE_EVENTS
+
+
+async def _all_records(bootstrap_servers: str, topic: str) -> list[tuple[bytes | None, bytes | None]]:
+    consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap_servers)
+    records = []
+    async with consumer:
+        partitions = [TopicPartition(topic, number) for number in range(4)]
+        consumer.assign(partitions)
+        await consumer.seek_to_beginning()
+        ends = await consumer.end_offsets(partitions)
+        while any([await consumer.position(partition) < end for partition, end in ends.items()]):
+            for batch in (await consumer.getmany(timeout_ms=100)).values():
+                records += [(record.key, record.value) for record in batch]
+    return records
+
+
+@pytest.fixture
+def own_broker(tmp_path: Path) -> Broker:
+    return Broker(tmp_path / "broker")
+
+
+async def test_the_sample_data_arrives_whole_and_makes_the_promised_boards(own_broker: Broker) -> None:
+    with own_broker as broker:
+        count = await load(broker.bootstrap_servers, sample_files())
+        tables = {topic: await _all_records(broker.bootstrap_servers, topic) for topic in (PLAYERS, PRODUCTS)}
+        scores = await _all_records(broker.bootstrap_servers, SCORE_EVENTS)
+    assert count == len(scores) + sum(map(len, tables.values()))
+    assert all(key is None for key, _ in scores)
+    players = {int(key): json.loads(value)["name"] for key, value in tables[PLAYERS] if key and value}
+    products = {int(key): json.loads(value)["name"] for key, value in tables[PRODUCTS] if key and value}
+    assert players == {1: "Elyse", 2: "Mitch", 3: "Isabelle", 4: "Sammy"}
+    boards = _boards([json.loads(value) for _, value in scores if value], players)
+    assert {products[number]: board[:3] for number, board in boards.items()} == {
+        "Super Smash Bros": [(4000, "Isabelle"), (2000, "Mitch"), (1000, "Elyse")],
+        "Mario Kart": [(9000, "Isabelle"), (2500, "Mitch"), (1200, "Sammy")],
+    }
+    assert all(len(board) > 3 for board in boards.values())
+    assert all(len({score for score, _ in board}) == len(board) for board in boards.values())
+
+
+def _boards(scores: list[dict[str, int]], players: dict[int, str]) -> dict[int, list[tuple[int, str]]]:
+    boards = defaultdict(list)
+    for score in scores:
+        boards[score["product_id"]].append((score["score"], players[score["player_id"]]))
+    return {number: sorted(board, reverse=True) for number, board in boards.items()}
+
+
+async def test_an_empty_value_deletes_and_blank_lines_are_passed_over(own_broker: Broker, tmp_path: Path) -> None:
+    players = tmp_path / "players"
+    players.write_text('\n9|{"name": "a|b"}\n\n 9 | \n')
+    with own_broker as broker:
+        assert await load(broker.bootstrap_servers, DataFiles(players=players)) == 2
+        assert await _all_records(broker.bootstrap_servers, PLAYERS) == [(b"9", b'{"name": "a|b"}'), (b"9", None)]
+
+
+@pytest.mark.parametrize("line", ["1", '{"id": 1}', "|{}", " | "])
+async def test_a_malformed_line_is_named_before_anything_is_done(tmp_path: Path, line: str, own_broker: Broker) -> None:
+    good, bad = tmp_path / "good", tmp_path / "bad"
+    good.write_text("1|{}\n")
+    bad.write_text(f"1|{{}}\n\n{line}\n")
+    with pytest.raises(SetupError, match=f"{bad} line 3 has no key: write key.json"):
+        await load("127.0.0.1:1", DataFiles(players=good, products=bad))
+
+
+async def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SetupError, match=f"{tmp_path}/none cannot be read"):
+        await load("127.0.0.1:1", DataFiles(scores=tmp_path / "none"))
+
+
+async def test_no_broker_is_told_as_such() -> None:
+    with pytest.raises(BrokerUnavailable, match=r"127\.0\.0\.1:1"):
+        await load("127.0.0.1:1", sample_files())
+
+
+def test_the_data_of_the_working_directory_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    players = sample_files().players
+    assert players is not None
+    assert players.is_file()
+    (tmp_path / "data").mkdir()
+    assert sample_files().players == Path("data/players.json")

@@ -1,0 +1,117 @@
+"""Every setting: its default, its edges, and the one line for a wrong one."""
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from app.errors import SetupError
+from app.settings import PREFIX, Settings, read_settings
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith(PREFIX)]:
+        monkeypatch.delenv(name)
+
+
+def test_the_defaults_are_those_of_the_contract() -> None:
+    assert read_settings().model_dump() == {
+        "bootstrap_servers": "localhost:9092",
+        "application_id": "leaderboard",
+        "host": "0.0.0.0",
+        "port": 7000,
+        "advertised": f"{socket.gethostname()}:7000",
+        "state_dir": Path("state"),
+        "checkpoint_uri": f"file://{Path.cwd()}/state/checkpoint",
+        "spark_master": "local",
+        "driver_memory": "1g",
+        "num_standby_replicas": 1,
+        "session_timeout_ms": 6000,
+        "depth": 10,
+        "checkpoint_interval_s": 60,
+        "tables_refresh_s": 60,
+    }
+
+
+def test_derived_defaults_follow_what_they_derive_from(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("LEADERBOARD_PORT", "7001")
+    monkeypatch.setenv("LEADERBOARD_STATE_DIR", str(tmp_path))
+    settings = read_settings()
+    assert settings.advertised == f"{socket.gethostname()}:7001"
+    assert settings.checkpoint_uri == f"file://{tmp_path}/checkpoint"
+
+
+RIGHT = {
+    "bootstrap_servers": ["kafka:9092", "a:1,b:65535", "[::1]:9092", "10.0.0.1:9092"],
+    "application_id": ["a", "board.v2_x-1", "x" * 200],
+    "host": ["127.0.0.1", "::"],
+    "port": ["1", "65535"],
+    "advertised": ["instance-1:7000", "[::1]:7000"],
+    "state_dir": ["/srv/state", "here"],
+    "checkpoint_uri": ["file:///srv/c", "s3a://bucket/path", "hdfs://name:8020/c"],
+    "spark_master": ["local", "local[10]", "spark://host:7077", "k8s://https://host:443", "yarn"],
+    "driver_memory": ["1g", "512m", "2G"],
+    "num_standby_replicas": ["0", "2"],
+    "session_timeout_ms": ["1000", "45000"],
+    "depth": ["1", "100"],
+    "checkpoint_interval_s": ["5", "3600"],
+    "tables_refresh_s": ["1", "600"],
+}
+WRONG = {
+    "bootstrap_servers": ["", "kafka", "kafka:0", "kafka:65536", "http://kafka:9092", "a:1,,b:2", "a:1;b:2"],
+    "application_id": ["", "a b", "a/b", "é", "x" * 201, "a\n"],
+    "host": ["", "a b"],
+    "port": ["", "0", "65536", "-1", "7000.5", "http"],
+    "advertised": ["", "here", "here:0", "here:99999", ":7000", "a:1,b:2"],
+    "checkpoint_uri": ["", "/srv/c", "checkpoint", "file: /x"],
+    "spark_master": ["", "local [2]"],
+    "driver_memory": ["", "1", "0g", "1gb", "1.5g", "g"],
+    "num_standby_replicas": ["-1", "one"],
+    "session_timeout_ms": ["999", "6s"],
+    "depth": ["0", "101", "ten"],
+    "checkpoint_interval_s": ["4", "1m"],
+    "tables_refresh_s": ["0", ""],
+}
+
+
+def test_the_tables_name_every_setting() -> None:
+    assert RIGHT.keys() == Settings.model_fields.keys()
+    assert WRONG.keys() == RIGHT.keys() - {"state_dir"}
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in RIGHT.items() for value in values])
+def test_a_right_value_is_taken(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    monkeypatch.setenv(PREFIX + name.upper(), value)
+    assert str(getattr(read_settings(), name)) == value
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in WRONG.items() for value in values])
+def test_a_wrong_value_is_one_line_with_variable_value_and_what_is_right(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    variable = PREFIX + name.upper()
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(SetupError) as caught:
+        read_settings()
+    assert str(caught.value) == f"{variable}={value} cannot be used: {Settings.model_fields[name].description}"
+
+
+def test_a_misspelt_setting_is_refused_with_the_name_that_was_meant(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LEADERBOARD_BOOTSTRAP_SERVER", "kafka:9092")
+    with pytest.raises(SetupError, match=r"LEADERBOARD_BOOTSTRAP_SERVER=kafka:9092 .*did you mean \w+_SERVERS\?"):
+        read_settings()
+
+
+def test_an_unknown_setting_is_refused_with_the_names_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LEADERBOARD_XYZZY", "1")
+    with pytest.raises(SetupError, match=r"LEADERBOARD_XYZZY=1 is not a setting: remove it.*LEADERBOARD_PORT"):
+        read_settings()
+
+
+def test_settings_do_not_change() -> None:
+    settings = Settings()
+    with pytest.raises(ValidationError, match="frozen"):
+        settings.port = 1  # type: ignore[misc]

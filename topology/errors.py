@@ -1,0 +1,58 @@
+"""The errors that the topology raises; each class says what the caller should do.
+
+LeaderboardError
+├── Retry               the same call may succeed later
+│   ├── BrokerUnavailable   Kafka cannot be reached, or did not answer in time
+│   ├── TopicMissing        a topic does not exist (yet)
+│   └── QueryFailed         Spark ended the streaming query
+└── Fix                 the same call fails until somebody changes something
+    ├── InvalidRecord       a record's bytes cannot be used
+    ├── StateUnusable       a directory of the service cannot be read or written
+    └── CheckpointUnusable  the checkpoint URI cannot be read or written
+"""
+
+from __future__ import annotations
+
+
+class LeaderboardError(Exception):
+    """Base of every error that this service raises on purpose."""
+
+
+class Retry(LeaderboardError):
+    """The same call may succeed later."""
+
+
+class Fix(LeaderboardError):
+    """The same call fails until somebody changes something; the message says what."""
+
+
+class BrokerUnavailable(Retry):
+    """Kafka cannot be reached, or did not answer in time."""
+
+
+class TopicMissing(Retry):
+    """A topic does not exist yet.
+
+    Args:
+        topics: the names of the missing topics.
+    """
+
+    def __init__(self, topics: list[str]) -> None:
+        super().__init__(f"missing topics: {', '.join(topics)}; create them, or run `leaderboard load`")
+        self.topics = topics
+
+
+class QueryFailed(Retry):
+    """Spark ended the streaming query; the stream thread starts it again."""
+
+
+class InvalidRecord(Fix):
+    """A record's bytes cannot be used; the message is the reason."""
+
+
+class StateUnusable(Fix):
+    """A directory of the service cannot be read or written."""
+
+
+class CheckpointUnusable(Fix):
+    """The checkpoint URI cannot be read or written."""

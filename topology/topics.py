@@ -1,0 +1,168 @@
+"""The topics that the service reads and writes: names, shapes and creation.
+
+The three inputs belong to producers, the two others to the service; each side creates what is missing of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
+
+from topology.errors import BrokerUnavailable, Fix
+
+SCORE_EVENTS = "score-events"
+PLAYERS = "players"
+PRODUCTS = "products"
+HIGH_SCORES = "high-scores"
+SCORE_EVENTS_INVALID = "score-events-invalid"
+
+DELETE_RETENTION_MS = 24 * 60 * 60 * 1000
+"""How long a compacted topic keeps a tombstone: a copy last filled longer ago than this may have missed one."""
+
+REQUEST_TIMEOUT_MS = 10_000
+_VISIBLE_POLL_S = 0.02
+
+_MIB = 1024 * 1024
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class TopicSpec:
+    """What a topic is created with.
+
+    Args:
+        name: its name.
+        partitions: how many it gets; one that exists keeps what it has.
+        config: Kafka's topic settings that differ from the broker's.
+    """
+
+    name: str
+    partitions: int
+    config: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+
+_TABLE = MappingProxyType(
+    {
+        "cleanup.policy": "compact",
+        "min.cleanable.dirty.ratio": "0.1",
+        "segment.bytes": str(16 * _MIB),
+        "delete.retention.ms": str(DELETE_RETENTION_MS),
+    }
+)
+# Boards are written over and over. Only closed segments are compacted, so small ones, closed at least once a minute,
+# keep the topic near the size of its boards and a restore short.
+_BOARDS = MappingProxyType(
+    {
+        "cleanup.policy": "compact",
+        "min.cleanable.dirty.ratio": "0.05",
+        "max.compaction.lag.ms": "60000",
+        "segment.bytes": str(4 * _MIB),
+        "delete.retention.ms": str(DELETE_RETENTION_MS),
+    }
+)
+
+INPUTS = (TopicSpec(SCORE_EVENTS, 4), TopicSpec(PLAYERS, 4, _TABLE), TopicSpec(PRODUCTS, 4, _TABLE))
+OUTPUTS = (TopicSpec(HIGH_SCORES, 4, _BOARDS), TopicSpec(SCORE_EVENTS_INVALID, 1))
+
+
+async def create_missing(bootstrap_servers: str, specs: Sequence[TopicSpec]) -> list[str]:
+    """Create the topics that do not exist yet, with the broker's own replication factor.
+
+    Topics that exist stay as they are, and two instances may do this at once.
+
+    Args:
+        bootstrap_servers: `host:port`, or several with commas between.
+        specs: the topics wanted.
+
+    Returns:
+        The names of those that this call created, in the order of `specs`.
+
+    Raises:
+        BrokerUnavailable: Kafka cannot be reached or did not do it in time.
+        Fix: Kafka refuses a topic; the message says which and why.
+    """
+    return await _administer(bootstrap_servers, lambda admin: _create_missing(admin, specs))
+
+
+async def missing(bootstrap_servers: str, names: Sequence[str]) -> list[str]:
+    """Return those of the names that no topic has, in their order.
+
+    Raises:
+        BrokerUnavailable: Kafka cannot be reached or did not answer in time.
+    """
+
+    async def ask(admin: AIOKafkaAdminClient) -> list[str]:
+        present = set(await admin.list_topics())
+        return [name for name in names if name not in present]
+
+    return await _administer(bootstrap_servers, ask)
+
+
+async def _administer(bootstrap_servers: str, task: Callable[[AIOKafkaAdminClient], Awaitable[list[str]]]) -> list[str]:
+    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap_servers, request_timeout_ms=REQUEST_TIMEOUT_MS)
+    try:
+        await admin.start()
+        return await task(admin)
+    except (KafkaError, TimeoutError, OSError) as error:
+        raise BrokerUnavailable(f"Kafka at {bootstrap_servers} does not answer ({type(error).__name__})") from error
+    finally:
+        await admin.close()
+
+
+async def _create_missing(admin: AIOKafkaAdminClient, specs: Sequence[TopicSpec]) -> list[str]:
+    present = set(await admin.list_topics())
+    wanted = [spec for spec in specs if spec.name not in present]
+    if not wanted:
+        return []
+    response = await admin.create_topics([_new_topic(spec) for spec in wanted])
+    created = [answer[0] for answer in response.topic_errors if _was_created(answer)]
+    await _await_visible(admin, {spec.name for spec in wanted})
+    for spec in wanted:
+        if spec.name in created:
+            log.info("created topic %s with %d partitions", spec.name, spec.partitions)
+    return [spec.name for spec in wanted if spec.name in created]
+
+
+def _new_topic(spec: TopicSpec) -> NewTopic:
+    # The empty assignment is what makes aiokafka let -1 through: the broker's default.
+    return NewTopic(spec.name, spec.partitions, -1, replica_assignments={}, topic_configs=dict(spec.config))
+
+
+def _was_created(answer: Sequence[Any]) -> bool:
+    """Read one topic's answer: its name, an error code and, from version 1 on, a message."""
+    name, code, *rest = answer
+    if code == 0:
+        return True
+    error = for_code(code)
+    if error is TopicAlreadyExistsError:
+        return False
+    message = (rest[0] if rest else None) or error.__name__
+    if error.retriable:
+        raise BrokerUnavailable(f"topic {name} cannot be created now ({message})")
+    raise Fix(f"Kafka refuses to create topic {name}: {message}")
+
+
+async def _await_visible(admin: AIOKafkaAdminClient, names: set[str]) -> None:
+    """Wait until a broker's metadata holds the topics: it follows the controller's answer a moment later."""
+    deadline = time.monotonic() + REQUEST_TIMEOUT_MS / 1000
+    while True:
+        topics = await admin.describe_topics(sorted(names))
+        ready = {topic["topic"] for topic in topics if topic["error_code"] == 0 and _all_led(topic["partitions"])}
+        if ready >= names:
+            return
+        if time.monotonic() > deadline:
+            raise BrokerUnavailable(f"new topics have no leader yet: {', '.join(sorted(names - ready))}")
+        await asyncio.sleep(_VISIBLE_POLL_S)
+
+
+def _all_led(partitions: Sequence[Mapping[str, Any]]) -> bool:
+    return bool(partitions) and all(partition["leader"] >= 0 for partition in partitions)
