@@ -1,0 +1,32 @@
+"""One Spark for the tests of the topology."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from app.jars import ensure_jars
+from tests.drivers.topology import TopologyDriver
+from topology.spark import Spark, SparkSettings
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spark]:
+    """Spark with one task at a time: small data, and little to start."""
+    directory = tmp_path_factory.mktemp("spark")
+    settings = SparkSettings("localhost:1", ensure_jars().spark, directory / "work", directory / "spark.log")
+    running = Spark(settings, slots=1, shuffle_partitions=1)
+    # Each test plans queries of its own over a few rows: compiling them would take longer than running them.
+    running.session.conf.set("spark.sql.codegen.wholeStage", "false")
+    yield running
+    running.close()
+
+
+@pytest.fixture
+def driver(spark: Spark) -> Callable[..., TopologyDriver]:
+    """Make a topology driver with the attributes given."""
+
+    def make(**attributes: Any) -> TopologyDriver:
+        return TopologyDriver(spark.session, **attributes)
+
+    return make

@@ -1,0 +1,234 @@
+"""The topology on plain DataFrames."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+from pyspark.sql import functions as F
+
+from tests.drivers.topology import EPOCH_MS, Score, TopologyDriver, numbered
+from topology import snapshots
+from topology.leaderboard import PLACES, describe, publish
+from topology.records import SPARE_FACTOR, Board, merge, rank
+
+MakeDriver = Callable[..., TopologyDriver]
+
+
+def test_the_best_scores_of_a_product_come_first(driver: MakeDriver) -> None:
+    scores = numbered([Score(10, 1), Score(30, 2), Score(20, 3), Score(5, 1, product_id=9)])
+    boards = driver(products=(1, 9)).boards(scores)
+    assert [entry.score for entry in boards[1].known] == [30, 20, 10]
+    assert boards[9].known == (scores[3].entry,)
+
+
+def test_a_board_keeps_twice_the_depth_and_no_more(driver: MakeDriver) -> None:
+    board = driver(depth=2).boards(numbered(Score(score, 1) for score in range(10)))[1]
+    assert [entry.score for entry in board.known] == [9, 8, 7, 6]
+
+
+def test_equal_scores_both_stay_and_the_earlier_record_is_first(driver: MakeDriver) -> None:
+    later = Score(7, 1, at_ms=5, offset=1)
+    earlier = Score(7, 2, at_ms=4, offset=2)
+    assert driver().boards([later, earlier])[1].known == (earlier.entry, later.entry)
+
+
+def test_equal_scores_of_one_moment_rank_by_partition_then_offset(driver: MakeDriver) -> None:
+    scores = [
+        Score(7, 1, partition=1, offset=1),
+        Score(7, 1, partition=0, offset=9),
+        Score(7, 1, partition=0, offset=8),
+    ]
+    assert [(e.partition, e.offset) for e in driver().boards(scores)[1].known] == [(0, 8), (0, 9), (1, 1)]
+
+
+def test_a_player_may_hold_several_places(driver: MakeDriver) -> None:
+    board = driver().boards(numbered([Score(3, 1), Score(2, 1), Score(1, 2)]))[1]
+    assert [entry.player_id for entry in board.known] == [1, 1, 2]
+
+
+@pytest.mark.parametrize("unknown", [Score(99, 4), Score(99, 1, product_id=2)], ids=["player", "product"])
+def test_a_score_of_an_unknown_player_or_product_is_pending(driver: MakeDriver, unknown: Score) -> None:
+    board = driver().boards([unknown])[unknown.product_id]
+    assert (board.known, board.pending) == ((), (unknown.entry,))
+
+
+def test_unknown_players_never_push_out_known_ones(driver: MakeDriver) -> None:
+    known = [Score(score, 1) for score in range(4)]
+    unknown = [Score(100 + score, 77) for score in range(20)]
+    board = driver(depth=2).boards(numbered([*known, *unknown]))[1]
+    assert [entry.score for entry in board.known] == [3, 2, 1, 0]
+    assert [entry.score for entry in board.pending] == [119, 118, 117, 116]
+
+
+def test_what_falls_out_of_a_pending_list_is_counted(driver: MakeDriver) -> None:
+    boards = driver(depth=2).boards(numbered(Score(score, 77) for score in range(9)))
+    assert boards[1].pending_lost == 5
+
+
+def test_floors_change_nothing_on_the_boards(driver: MakeDriver) -> None:
+    seeded = random.Random(4)
+    scores = numbered(Score(seeded.randrange(50), seeded.randrange(1, 4)) for _ in range(300))
+    without = driver().boards(scores)
+    floor = without[1].known[-1].score
+    assert driver(floors={1: floor}).boards(scores) == without
+
+
+def test_a_score_below_the_floor_is_dropped_and_an_equal_one_passes(driver: MakeDriver) -> None:
+    board = driver(floors={1: 5.0}).boards(numbered([Score(4.9, 1), Score(5.0, 1)]))[1]
+    assert [entry.score for entry in board.known] == [5.0]
+
+
+def test_boards_without_a_floor_keep_every_score(driver: MakeDriver) -> None:
+    assert len(driver(products=(1, 2), floors={2: 100.0}).boards(numbered([Score(1, 1)]))[1].known) == 1
+
+
+UNUSABLE: tuple[bytes | None, ...] = (
+    None,
+    b"",
+    b"null",
+    b"5",
+    b"[]",
+    b"{",
+    b"\xff\xfe",
+    b'{"score": 1, "product_id": 1}',
+    b'{"score": null, "product_id": 1, "player_id": 1}',
+    b'{"score": "many", "product_id": 1, "player_id": 1}',
+    b'{"score": NaN, "product_id": 1, "player_id": 1}',
+    b'{"score": "NaN", "product_id": 1, "player_id": 1}',
+    b'{"score": "Infinity", "product_id": 1, "player_id": 1}',
+    b'{"score": 1e999, "product_id": 1, "player_id": 1}',
+    b'{"score": 1, "product_id": 1.5, "player_id": 1}',
+    b'{"score": 1, "product_id": 1, "player_id": 9223372036854775808}',
+    b'{"score": 1, "product_id": 1, "player_id": true}',
+    b'{"score": {"a": 1}, "product_id": 1, "player_id": 1}',
+)
+
+
+def test_a_record_that_cannot_be_used_changes_no_board(driver: MakeDriver) -> None:
+    boards = driver(depth=50).boards_of_values([*UNUSABLE, Score(1, 1).value])
+    used = [entry.offset for board in boards.values() for entry in board.ranked()]
+    assert [UNUSABLE[offset] for offset in used if offset < len(UNUSABLE)] == []
+    assert used == [len(UNUSABLE)]
+
+
+def test_numbers_in_quotes_are_numbers(driver: MakeDriver) -> None:
+    board = driver().boards_of_values([b'{"score": "422", "product_id": "1", "player_id": "2"}'])[1]
+    assert [(entry.score, entry.player_id) for entry in board.known] == [(422.0, 2)]
+
+
+def test_ids_use_all_64_bits(driver: MakeDriver) -> None:
+    player, product = 2**63 - 1, -(2**63)
+    board = driver(players=(player,), products=(product,)).boards([Score(1, player, product)])
+    assert board[product].known[0].player_id == player
+
+
+def test_spark_ranks_as_the_records_module_does(driver: MakeDriver) -> None:
+    seeded = random.Random(7)
+    scores = [
+        Score(
+            seeded.randrange(3),
+            seeded.randrange(1, 4),
+            at_ms=seeded.randrange(3),
+            partition=seeded.randrange(3),
+            offset=n,
+        )
+        for n in range(60)
+    ]
+    board = driver(depth=15).boards(scores)[1]
+    assert board.known == tuple(sorted((score.entry for score in scores), key=rank)[:30])
+
+
+class TestGenerations:
+    def test_a_seed_is_merged_into_the_boards(self, driver: MakeDriver) -> None:
+        before = numbered([Score(9, 1), Score(8, 2), Score(7, 3), Score(6, 1)])
+        old = driver().boards(before)
+        first = driver()
+        seed = snapshots.seed(snapshots.latest_boards(first.published(old)), _rows(first), 2 * SPARE_FACTOR)
+        # The last two are still in the topic; the best two are gone by retention.
+        board = driver(seed=seed).boards(before[2:])[1]
+        assert board.known == tuple(score.entry for score in before)
+
+    def test_a_seed_leaves_out_entries_of_deleted_players(self, driver: MakeDriver) -> None:
+        old = driver().boards(numbered([Score(9, 1), Score(8, 2)]))
+        now = driver(players=(2,))
+        row = snapshots.seed(snapshots.latest_boards(now.published(old)), _rows(now), 4).first()
+        assert row is not None
+        assert [entry.player_id for entry in row.seed_known] == [2]
+
+    def test_a_seed_takes_pending_entries_that_are_known_by_now_as_known(self, driver: MakeDriver) -> None:
+        old = driver(players=()).boards(numbered([Score(9, 1), Score(8, 2)]))
+        now = driver(players=(2,))
+        row = snapshots.seed(snapshots.latest_boards(now.published(old)), _rows(now), 4).first()
+        assert row is not None
+        assert [entry.player_id for entry in row.seed_known] == [2]
+        assert [entry.player_id for entry in row.seed_pending] == [1]
+
+    def test_a_product_whose_entries_are_all_deleted_keeps_a_row(self, driver: MakeDriver) -> None:
+        old = driver().boards([Score(9, 1)])
+        now = driver(players=())
+        row = snapshots.seed(snapshots.latest_boards(now.published(old)), _rows(now), 4).first()
+        assert row is not None
+        assert (row.product_id, row.seed_known, row.seed_pending) == (1, None, None)
+
+    def test_a_board_without_entries_is_published_as_one(self, driver: MakeDriver) -> None:
+        columns = "product_id", F.lit(None).cast(PLACES).alias("known"), F.lit(None).cast(PLACES).alias("pending")
+        products = driver().tables().products
+        row = publish(products.select(*columns, F.lit(0).alias("pending_lost")), generation=3).first()
+        assert row is not None
+        assert Board.from_json(row.value.encode()) == Board(3, (), ())
+
+    def test_only_the_highest_generation_counts_and_its_boards_merge(self, driver: MakeDriver) -> None:
+        scores = numbered([Score(9, 1), Score(8, 2), Score(7, 3)])
+        entries = tuple(score.entry for score in scores)
+        frame = driver().published({1: Board(2, entries[:1], ())})
+        frame = frame.union(driver().published({1: Board(2, entries[1:2], (), 3)}))
+        frame = frame.union(driver().published({1: Board(1, entries[2:], (), 9)}))
+        row = snapshots.latest_boards(frame).first()
+        assert row is not None
+        assert [entry.score for entry in row.known] == [9, 8]
+        assert (row.generation, row.pending_lost) == (2, 3)
+
+    def test_only_a_full_board_has_a_floor(self, driver: MakeDriver) -> None:
+        make = driver(products=(1, 2))
+        boards = make.boards(numbered([*(Score(n, 1) for n in range(4)), *(Score(n, 1, 2) for n in range(3))]))
+        floors = snapshots.floors(snapshots.latest_boards(make.published(boards)), generation=1, places=4)
+        assert [(row.product_id, row.floor) for row in floors.collect()] == [(1, 0.0)]
+        assert snapshots.floors(snapshots.latest_boards(make.published(boards)), 2, 4).count() == 0
+
+    def test_a_survey_counts_what_the_changed_tables_ask_for(self, driver: MakeDriver) -> None:
+        boards = driver(depth=1).boards(numbered([Score(9, 1), Score(8, 1), Score(7, 4), Score(6, 4), Score(5, 4)]))
+        latest = snapshots.latest_boards(driver().published(boards))
+        before = _rows(driver())
+
+        def survey(*players: int) -> snapshots.Survey:
+            return snapshots.survey(latest, before, _rows(driver(players=players)), depth=1, places=2)
+
+        assert survey(1, 2, 3) == snapshots.Survey(newly_known=0, short_boards=0, pending_lost=1)
+        assert survey(1, 2, 3, 4) == snapshots.Survey(newly_known=2, short_boards=0, pending_lost=1)
+        assert survey(2, 3) == snapshots.Survey(newly_known=0, short_boards=1, pending_lost=1)
+
+
+def test_merging_boards_in_python_gives_what_spark_gives_for_all_events(driver: MakeDriver) -> None:
+    seeded = random.Random(11)
+    scores = numbered(Score(seeded.randrange(40), seeded.randrange(1, 6)) for _ in range(80))
+    halves = [driver().boards(half)[1] for half in (scores[::2], scores[1::2])]
+    whole = driver().boards(scores)[1]
+    merged = merge(halves[0], halves[1], places=4)
+    assert (merged.known, merged.pending) == (whole.known, whole.pending)
+
+
+def test_timestamps_travel_in_milliseconds(driver: MakeDriver) -> None:
+    assert driver().boards([Score(1, 1, at_ms=123)])[1].known[0].timestamp_ms == EPOCH_MS + 123
+
+
+def test_the_description_names_every_topic_and_store() -> None:
+    text = describe()
+    for name in ("score-events", "players", "products", "high-scores", "leader-boards"):
+        assert name in text
+
+
+def _rows(driver: TopologyDriver) -> snapshots.Rows:
+    tables = driver.tables()
+    return snapshots.Rows(tables.players, tables.products)

@@ -1,0 +1,114 @@
+"""One generation at work: the tables and floors that its queries join, the queries, and the survey beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from pyspark.sql import DataFrame
+
+from topology import generations, snapshots
+from topology.checkpoint import CheckpointDirectory
+from topology.generations import Generation
+from topology.global_table import TableChanges
+from topology.leaderboard import Tables, leaderboard
+from topology.spark import Spark, translated
+from topology.stream_query import StreamQuery
+
+
+class TableSource(Protocol):
+    """The global tables of this instance, as the stream thread needs them. Called from the stream thread."""
+
+    def caught_up(self) -> bool:
+        """Return whether both tables have reached the ends of their topics since the process started."""
+
+    def player_ids(self) -> Iterable[int]:
+        """Return the ids of the players that exist."""
+
+    def product_ids(self) -> Iterable[int]:
+        """Return the ids of the products that exist."""
+
+    def changes(self) -> TableChanges:
+        """Return how the tables have changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationRun:
+    """A generation with what its queries need.
+
+    Attributes:
+        spark: the session.
+        directory: the checkpoint URI.
+        generation: what is worked on.
+        source: the global tables.
+    """
+
+    spark: Spark
+    directory: CheckpointDirectory
+    generation: Generation
+    source: TableSource
+
+    def tables_in_memory(self) -> Tables:
+        """Return the tables and floors of now for a query in micro-batches; nothing has to be written for one."""
+        with translated():
+            rows = table_rows(self.spark, self.source)
+            floors = self.spark.session.createDataFrame(self._floors().toArrow())
+            return Tables(*rows, floors, snapshots.read_seed(self.spark.session, self._seed_uri))
+
+    def tables_on_disk(self, number: int) -> Tables:
+        """Write the tables and floors of now, and return them as a query in real time takes them: as files.
+
+        Args:
+            number: tells snapshots of one process apart.
+        """
+        uri = self.directory.child(f"{self.generation.name}/tables-{number}")
+        with translated():
+            snapshots.write_tables(table_rows(self.spark, self.source), self._floors(), uri)
+            return snapshots.read_tables(self.spark.session, uri, self._seed_uri)
+
+    def catch_up(self, tables: Tables) -> StreamQuery:
+        """Start working off what waits in the source, in micro-batches."""
+        return self._start(tables, {"availableNow": True}, catching_up=True)
+
+    def real_time(self, tables: Tables, checkpoint_interval_s: int) -> StreamQuery:
+        """Start in real time, with batches of so many seconds."""
+        return self._start(tables, {"realTime": f"{checkpoint_interval_s} seconds"}, catching_up=False)
+
+    def survey(self, tables: Tables) -> snapshots.Survey:
+        """Compare the boards with the tables of now, beside a query that runs with `tables`."""
+        with translated():
+            boards = self._boards()
+            return snapshots.survey(
+                boards.where(boards.generation == self.generation.number),
+                before=snapshots.Rows(tables.players, tables.products),
+                now=table_rows(self.spark, self.source),
+                depth=self.generation.origin.depth,
+                places=self.generation.places,
+            )
+
+    @property
+    def _seed_uri(self) -> str:
+        return generations.seed_uri(self.directory, self.generation)
+
+    def _boards(self) -> DataFrame:
+        return snapshots.latest_boards(self.spark.high_scores())
+
+    def _floors(self) -> DataFrame:
+        return snapshots.floors(self._boards(), self.generation.number, self.generation.places)
+
+    def _start(self, tables: Tables, trigger: dict[str, str | bool], *, catching_up: bool) -> StreamQuery:
+        with translated():
+            scores = self.spark.score_events(catching_up=catching_up)
+            depth = self.generation.origin.depth
+            boards = leaderboard(scores, tables, depth=depth, generation=self.generation.number)
+            checkpoint = generations.query_uri(self.directory, self.generation)
+            return StreamQuery(self.spark.start_query(boards, checkpoint, trigger=trigger))
+
+
+def table_rows(spark: Spark, source: TableSource) -> snapshots.Rows:
+    """Return the rows of the global tables as they are now."""
+    return snapshots.Rows(
+        snapshots.ids(spark.session, "player_id", source.player_ids()),
+        snapshots.ids(spark.session, "product_id", source.product_ids()),
+    )

@@ -1,0 +1,199 @@
+"""Generations: the one way to begin again.
+
+`high-scores` is compacted, so every record in it must be a whole board, also when Spark's state is not. A checkpoint
+belongs to a generation, a number that each board carries. A new one begins with an empty checkpoint and a seed: the
+boards of the last one. Under the checkpoint URI:
+
+    generation-3/
+      generation.json    written last when a generation begins; without it the directory does not count
+      seed/              Parquet, the boards that it begins with
+      seed-published     there once the seed is on `high-scores`
+      tables-7/          Parquet, the snapshots that the query joins: players, products, floors
+      query/             Spark's checkpoint
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Final
+
+from pyspark.sql import functions as F
+
+from topology import snapshots
+from topology.checkpoint import CheckpointDirectory
+from topology.errors import CheckpointUnusable
+from topology.leaderboard import TOPOLOGY_VERSION, publish
+from topology.records import SPARE_FACTOR
+from topology.spark import Spark, translated
+
+logger = logging.getLogger(__name__)
+
+DEFAULT_SHUFFLE_PARTITIONS: Final = 4
+_MANIFEST: Final = "generation.json"
+_PUBLISHED: Final = "seed-published"
+_DIRECTORY: Final = re.compile(r"generation-([1-9][0-9]*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What the state of a generation depends on; another origin needs another generation.
+
+    Attributes:
+        topic_ids: Kafka's id of each topic that the state was made from.
+        depth: the most entries that are served of a board.
+        topology_version: `leaderboard.TOPOLOGY_VERSION`.
+    """
+
+    topic_ids: Mapping[str, str]
+    depth: int
+    topology_version: int = TOPOLOGY_VERSION
+
+    def difference(self, other: Origin) -> str | None:
+        """Return why state of this origin is no use for the other, or None."""
+        if self.topology_version != other.topology_version:
+            return f"topology version {other.topology_version} instead of {self.topology_version}"
+        if self.depth != other.depth:
+            return f"LEADERBOARD_DEPTH {other.depth} instead of {self.depth}"
+        for topic, topic_id in other.topic_ids.items():
+            if self.topic_ids.get(topic) != topic_id:
+                return f"topic {topic} was created anew"
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """One generation and where it keeps what.
+
+    Attributes:
+        number: carried by each of its boards.
+        origin: what its state depends on.
+        shuffle_partitions: fixed by its first checkpoint.
+    """
+
+    number: int
+    origin: Origin
+    shuffle_partitions: int = DEFAULT_SHUFFLE_PARTITIONS
+
+    @property
+    def name(self) -> str:
+        """The name of its directory."""
+        return f"generation-{self.number}"
+
+    @property
+    def places(self) -> int:
+        """How many entries each list of a board keeps."""
+        return self.origin.depth * SPARE_FACTOR
+
+    def to_json(self) -> str:
+        """Return the text of `generation.json`."""
+        return json.dumps(asdict(self), indent=2)
+
+    @classmethod
+    def from_json(cls, text: str) -> Generation:
+        """Return the generation that `generation.json` describes.
+
+        Raises:
+            ValueError: the text is something else.
+        """
+        try:
+            fields = json.loads(text)
+            return cls(int(fields["number"]), Origin(**fields["origin"]), int(fields["shuffle_partitions"]))
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"not a generation: {error!r}") from error
+
+
+def current(directory: CheckpointDirectory) -> Generation | None:
+    """Return the newest generation under the checkpoint URI, or None when there is none.
+
+    Raises:
+        CheckpointUnusable: a `generation.json` cannot be understood.
+    """
+    for number in reversed(_numbers(directory)):
+        name = f"generation-{number}/{_MANIFEST}"
+        text = directory.read_text(name)
+        if text is not None:
+            try:
+                return Generation.from_json(text)
+            except ValueError as error:
+                raise CheckpointUnusable(f"{directory.child(name)}: {error}; delete the file to begin anew") from error
+    return None
+
+
+def begin(spark: Spark, directory: CheckpointDirectory, origin: Origin, rows: snapshots.Rows) -> Generation:
+    """Begin a new generation: its seed, then the file that makes it count.
+
+    Args:
+        spark: reads `high-scores` and writes the seed.
+        directory: the checkpoint URI.
+        origin: what the new state depends on.
+        rows: the players and products that exist.
+    """
+    with translated():
+        boards = snapshots.latest_boards(spark.high_scores()).cache()
+        row = boards.agg(F.max("generation").alias("newest")).first()
+        newest = (row.newest if row is not None else None) or 0
+        generation = _next(directory, newest, origin)
+        directory.delete(generation.name)
+        snapshots.write(snapshots.seed(boards, rows, generation.places), seed_uri(directory, generation))
+        boards.unpersist()
+    directory.write_text(f"{generation.name}/{_MANIFEST}", generation.to_json())
+    return generation
+
+
+def begin_first(spark: Spark, directory: CheckpointDirectory, origin: Origin) -> Generation:
+    """Begin a generation before which there are no boards: without a seed, so there is nothing to read or publish."""
+    generation = _next(directory, 0, origin)
+    directory.delete(generation.name)
+    with translated():
+        snapshots.write(snapshots.no_seed(spark.session), seed_uri(directory, generation))
+    directory.write_text(f"{generation.name}/{_PUBLISHED}", "")
+    directory.write_text(f"{generation.name}/{_MANIFEST}", generation.to_json())
+    return generation
+
+
+def publish_seed(spark: Spark, directory: CheckpointDirectory, generation: Generation) -> None:
+    """Publish the seed as the boards of its generation, unless that has been done. Repeating it changes nothing."""
+    marker = f"{generation.name}/{_PUBLISHED}"
+    if directory.exists(marker):
+        return
+    with translated():
+        seed = snapshots.read_seed(spark.session, seed_uri(directory, generation))
+        boards = seed.select(
+            "product_id",
+            F.col("seed_known").alias("known"),
+            F.col("seed_pending").alias("pending"),
+            F.lit(0).cast("bigint").alias("pending_lost"),
+        )
+        spark.publish(publish(boards, generation.number))
+    directory.write_text(marker, "")
+
+
+def delete_older(directory: CheckpointDirectory, generation: Generation) -> None:
+    """Delete the generations before this one."""
+    for number in _numbers(directory):
+        if number < generation.number:
+            directory.delete(f"generation-{number}")
+
+
+def seed_uri(directory: CheckpointDirectory, generation: Generation) -> str:
+    """Return where the seed of a generation is."""
+    return directory.child(f"{generation.name}/seed")
+
+
+def query_uri(directory: CheckpointDirectory, generation: Generation) -> str:
+    """Return where Spark's checkpoint of a generation is."""
+    return directory.child(f"{generation.name}/query")
+
+
+def _numbers(directory: CheckpointDirectory) -> list[int]:
+    return sorted(int(match[1]) for name in directory.names() if (match := _DIRECTORY.fullmatch(name)))
+
+
+def _next(directory: CheckpointDirectory, newest_published: int, origin: Origin) -> Generation:
+    """Return the generation after all that count: those published, and those under the checkpoint URI."""
+    begun = [n for n in _numbers(directory) if directory.exists(f"generation-{n}/{_MANIFEST}")]
+    return Generation(max([newest_published, *begun]) + 1, origin)

@@ -1,0 +1,200 @@
+"""The records of the topology: what the topics hold, their JSON, the ranking of entries, and the merge of boards.
+
+Ranking and merge are what makes the system correct under repeats: boards of one generation merge as sets of entries, so
+that the order in which they arrive, and how often, changes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import Any, Final, NamedTuple
+
+from topology.errors import InvalidRecord
+
+SPARE_FACTOR: Final = 2
+"""A board keeps this many times the served depth, so that a few deletes leave no hole."""
+
+ID_MIN: Final = -(2**63)
+ID_MAX: Final = 2**63 - 1
+_ID: Final = re.compile(r"0|-?[1-9][0-9]{0,18}")
+
+
+def parse_id(text: str) -> int:
+    """Return the id that `text` is.
+
+    Raises:
+        InvalidRecord: `text` is not a signed 64-bit integer in its shortest decimal form.
+    """
+    if _ID.fullmatch(text) is None or not ID_MIN <= (number := int(text)) <= ID_MAX:
+        raise InvalidRecord(f"{text[:40]!r} is not a signed 64-bit integer in its shortest decimal form")
+    return number
+
+
+class Entry(NamedTuple):
+    """One place on a board; compares by all fields, so that a set of entries holds a repeat once."""
+
+    score: float
+    timestamp_ms: int
+    partition: int
+    offset: int
+    player_id: int
+
+
+def rank(entry: Entry) -> tuple[float, int, int, int, int]:
+    """Return the sort key that puts the best entry first: the score, then the earlier record.
+
+    The same total order as `topology.leaderboard.ENTRY` has in Spark.
+    """
+    return (-entry.score, entry.timestamp_ms, entry.partition, entry.offset, -entry.player_id)
+
+
+class Board(NamedTuple):
+    """A record of `high-scores`: the best entries of one product, best first.
+
+    Attributes:
+        generation: boards of a higher generation replace those of a lower one.
+        known: entries whose player and product existed when they were processed.
+        pending: entries of which one did not exist yet.
+        pending_lost: how many entries fell out of the pending list in this generation.
+    """
+
+    generation: int
+    known: tuple[Entry, ...]
+    pending: tuple[Entry, ...]
+    pending_lost: int = 0
+
+    def ranked(self) -> list[Entry]:
+        """Return every entry once, best first. An entry read again after a failure may stand in both lists."""
+        return sorted({*self.known, *self.pending}, key=rank)
+
+    def to_json(self) -> bytes:
+        """Return the record's value, as Spark writes it."""
+        board = {
+            "generation": self.generation,
+            "known": [_entry_to_json(entry) for entry in self.known],
+            "pending": [_entry_to_json(entry) for entry in self.pending],
+            "pending_lost": self.pending_lost,
+        }
+        return json.dumps(board, separators=(",", ":")).encode()
+
+    @classmethod
+    def from_json(cls, value: bytes) -> Board:
+        """Return the board that a record's value is.
+
+        Raises:
+            InvalidRecord: the bytes are no board.
+        """
+        fields = _json_object(value)
+        try:
+            return cls(
+                generation=int(fields["generation"]),
+                known=tuple(_entry_from_json(entry) for entry in fields["known"]),
+                pending=tuple(_entry_from_json(entry) for entry in fields["pending"]),
+                pending_lost=int(fields["pending_lost"]),
+            )
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise InvalidRecord(f"not a board: {error!r}") from error
+
+
+def merge(old: Board | None, new: Board, places: int) -> Board:
+    """Return the board that has seen what both have seen; commutative, associative and idempotent.
+
+    Args:
+        old: the board so far, if any.
+        new: another record of the same product.
+        places: how many entries each list keeps.
+    """
+    if old is None or old == new or old.generation < new.generation:
+        return new
+    if old.generation > new.generation:
+        return old
+    return Board(
+        generation=old.generation,
+        known=_best(old.known, new.known, places),
+        pending=_best(old.pending, new.pending, places),
+        pending_lost=max(old.pending_lost, new.pending_lost),
+    )
+
+
+def _best(left: tuple[Entry, ...], right: tuple[Entry, ...], places: int) -> tuple[Entry, ...]:
+    return left if left == right else tuple(sorted({*left, *right}, key=rank)[:places])
+
+
+class Named(NamedTuple):
+    """A record of the tables `players` and `products`."""
+
+    id: int
+    name: str
+
+
+def parse_named(key: bytes | None, value: bytes | None) -> tuple[int, Named | None]:
+    """Return the id of a table record, and its row, or None for a delete.
+
+    Raises:
+        InvalidRecord: the key is no id, the value is no `{"id": …, "name": …}`, or the two disagree.
+    """
+    if key is None:
+        raise InvalidRecord("a table record needs a key")
+    row_id = parse_id(_text(key))
+    if value is None:
+        return row_id, None
+    fields = _json_object(value)
+    if "id" not in fields or "name" not in fields:
+        raise InvalidRecord('a table record needs "id" and "name"')
+    claimed, name = fields["id"], fields["name"]
+    if not isinstance(name, str) or not _is_unicode(name):
+        raise InvalidRecord('"name" is not text')
+    if isinstance(claimed, bool) or str(claimed) != str(row_id):
+        raise InvalidRecord(f'"id" {claimed!r:.40} is not the key {row_id}')
+    return row_id, Named(row_id, name)
+
+
+def _is_unicode(text: str) -> bool:
+    """Return whether `text` can be encoded; JSON's escapes can spell half of a surrogate pair."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def _json_object(value: bytes) -> dict[str, Any]:
+    try:
+        fields = json.loads(_text(value), parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise InvalidRecord(f"not JSON: {error}") from error
+    if not isinstance(fields, dict):
+        raise InvalidRecord(f"not a JSON object but {type(fields).__name__}")
+    return fields
+
+
+def _text(value: bytes) -> str:
+    try:
+        return value.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InvalidRecord(f"not UTF-8: {error}") from error
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _entry_to_json(entry: Entry) -> dict[str, float]:
+    return {
+        "score": entry.score,
+        "player_id": entry.player_id,
+        "timestamp": entry.timestamp_ms,
+        "partition": entry.partition,
+        "offset": entry.offset,
+    }
+
+
+def _entry_from_json(fields: dict[str, Any]) -> Entry:
+    score = float(fields["score"])
+    if not math.isfinite(score):
+        raise ValueError(f"score {score}")
+    return Entry(
+        score=score,
+        timestamp_ms=int(fields["timestamp"]),
+        partition=int(fields["partition"]),
+        offset=int(fields["offset"]),
+        player_id=int(fields["player_id"]),
+    )

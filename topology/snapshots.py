@@ -1,0 +1,183 @@
+"""What the query joins the stream with: tables, floors and seeds, as Parquet snapshots under the checkpoint URI."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from topology.leaderboard import BOARD_SCHEMA, ENTRY, SEED_SCHEMA, Tables, best
+
+PLAYERS_SCHEMA = "player_id bigint"
+PRODUCTS_SCHEMA = "product_id bigint"
+FLOORS_SCHEMA = "product_id bigint, floor double"
+
+
+class Rows(NamedTuple):
+    """The rows of the global tables at one moment: `player_id bigint` and `product_id bigint`."""
+
+    players: DataFrame
+    products: DataFrame
+
+
+class Survey(NamedTuple):
+    """What the boards say about the tables that they were made with.
+
+    Attributes:
+        newly_known: pending entries whose player and product exist now and did not when the query started.
+        short_boards: boards that were full and have fewer than `depth` entries left to show.
+        pending_lost: entries that fell out of a pending list.
+    """
+
+    newly_known: int
+    short_boards: int
+    pending_lost: int
+
+
+def ids(session: SparkSession, column: str, values: Iterable[int]) -> DataFrame:
+    """Return ids as one column `column bigint`, in one partition."""
+    table = pa.table({column: pa.array(values, pa.int64())})
+    return session.createDataFrame(table).coalesce(1)
+
+
+def latest_boards(records: DataFrame) -> DataFrame:
+    """Return the merged board of each product in its highest generation, with the entries in ranking order.
+
+    Args:
+        records: `high-scores` as Spark's Kafka source gives it: `key binary, value binary`.
+
+    Returns:
+        `product_id, generation, known, pending, pending_lost`, the lists as `leaderboard.ENTRY`.
+    """
+    boards = records.select(
+        F.expr("try_cast(CAST(key AS string) AS bigint)").alias("product_id"),
+        F.from_json(F.col("value").cast("string"), BOARD_SCHEMA).alias("board"),
+    ).where("product_id IS NOT NULL AND board.generation IS NOT NULL")
+    collected = boards.groupBy("product_id").agg(
+        F.max("board.generation").alias("generation"), F.collect_list("board").alias("boards")
+    )
+    newest = collected.withColumn("boards", F.expr("filter(boards, board -> board.generation = generation)"))
+    return newest.select(
+        "product_id",
+        "generation",
+        _entries("known"),
+        _entries("pending"),
+        F.expr("array_max(transform(boards, board -> board.pending_lost))").alias("pending_lost"),
+    )
+
+
+def floors(boards: DataFrame, generation: int, places: int) -> DataFrame:
+    """Return the last kept score of each full board of a generation: `product_id bigint, floor double`."""
+    full = boards.where((F.col("generation") == generation) & (F.size("known") >= places))
+    return full.select("product_id", F.element_at("known", places).score.alias("floor"))
+
+
+def seed(boards: DataFrame, rows: Rows, places: int) -> DataFrame:
+    """Return what a new generation begins with, as `leaderboard.SEED_SCHEMA`.
+
+    Known entries of deleted players and products are left out; pending ones whose player and product exist by now
+    become known. Every product keeps a row, so that each old board is replaced.
+    """
+    exploded = _with_existence(_exploded(boards), *rows)
+    kept = exploded.where("exists OR NOT was_known").withColumnRenamed("exists", "known")
+    lists = best(kept, places)
+    return (
+        boards.select("product_id")
+        .join(lists, "product_id", "left")
+        .select("product_id", F.col("known").alias("seed_known"), F.col("pending").alias("seed_pending"))
+    )
+
+
+def no_seed(session: SparkSession) -> DataFrame:
+    """Return the seed of a generation before which there were no boards."""
+    return session.createDataFrame([], SEED_SCHEMA)
+
+
+def survey(boards: DataFrame, before: Rows, now: Rows, *, depth: int, places: int) -> Survey:
+    """Compare the boards with the tables, to decide what a refresh has to do.
+
+    Args:
+        boards: of one generation, as `latest_boards` returns them.
+        before: the rows that the running query joins.
+        now: the rows that exist.
+        depth: the most entries that are served of a board.
+        places: how many entries each list of a board keeps.
+    """
+    exploded = _with_existence(_exploded(boards), *now).withColumnRenamed("exists", "exists_now")
+    compared = _with_existence(exploded, *before).withColumnRenamed("exists", "existed")
+    per_board = compared.groupBy("product_id").agg(
+        F.count_if(F.col("exists_now") & ~F.col("existed") & ~F.col("was_known")).alias("newly_known"),
+        F.count_if(F.col("was_known")).alias("kept"),
+        F.count_if("exists_now").alias("shown"),
+    )
+    row = (
+        per_board.join(boards.select("product_id", "pending_lost"), "product_id")
+        .agg(
+            F.coalesce(F.sum("newly_known"), F.lit(0)).alias("newly_known"),
+            F.count_if((F.col("kept") >= places) & (F.col("shown") < depth)).alias("short_boards"),
+            F.coalesce(F.sum("pending_lost"), F.lit(0)).alias("pending_lost"),
+        )
+        .first()
+    )
+    assert row is not None, "an aggregate without a group has one row"
+    return Survey(row.newly_known, row.short_boards, row.pending_lost)
+
+
+def write(frame: DataFrame, uri: str) -> None:
+    """Write a snapshot; a half-written one of an earlier try is replaced."""
+    frame.coalesce(1).write.mode("overwrite").parquet(uri)
+
+
+def write_tables(rows: Rows, floor_scores: DataFrame, uri: str) -> None:
+    """Write the rows and floors of one moment, for `read_tables`."""
+    write(rows.players, f"{uri}/players")
+    write(rows.products, f"{uri}/products")
+    write(floor_scores, f"{uri}/floors")
+
+
+def read_seed(session: SparkSession, uri: str) -> DataFrame:
+    """Return the seed under a URI, as `leaderboard.SEED_SCHEMA`."""
+    return session.read.schema(SEED_SCHEMA).parquet(uri)
+
+
+def read_tables(session: SparkSession, tables_uri: str, seed_uri: str) -> Tables:
+    """Return the snapshots under two URIs as the tables of the query."""
+    return Tables(
+        players=session.read.schema(PLAYERS_SCHEMA).parquet(f"{tables_uri}/players"),
+        products=session.read.schema(PRODUCTS_SCHEMA).parquet(f"{tables_uri}/products"),
+        floors=session.read.schema(FLOORS_SCHEMA).parquet(f"{tables_uri}/floors"),
+        seed=read_seed(session, seed_uri),
+    )
+
+
+def _entries(name: str) -> Column:
+    """Return the union of one list of several boards, as `leaderboard.ENTRY`, best first."""
+    entry = (
+        "named_struct('score', e.score, 'neg_timestamp', -e.timestamp, 'neg_partition', -e.partition,"
+        " 'neg_offset', -e.offset, 'player_id', e.player_id)"
+    )
+    union = f"array_distinct(flatten(transform(boards, board -> transform(board.{name}, e -> {entry}))))"
+    return F.sort_array(F.expr(union), asc=False).cast(f"array<{ENTRY}>").alias(name)
+
+
+def _exploded(boards: DataFrame) -> DataFrame:
+    """Return one row an entry: `product_id, entry, was_known`; one that stands in both lists was known."""
+    known = boards.select("product_id", F.explode("known").alias("entry"), F.lit(True).alias("was_known"))
+    pending = boards.select("product_id", F.explode("pending").alias("entry"), F.lit(False).alias("was_known"))
+    return known.union(pending).groupBy("product_id", "entry").agg(F.max("was_known").alias("was_known"))
+
+
+def _with_existence(entries: DataFrame, players: DataFrame, products: DataFrame) -> DataFrame:
+    """Add `exists`: whether the entry's player and product exist now."""
+    player = players.withColumn("player_exists", F.lit(True))
+    product = products.withColumn("product_exists", F.lit(True))
+    joined = (
+        entries.withColumn("player_id", F.col("entry.player_id"))
+        .join(player, "player_id", "left")
+        .join(product, "product_id", "left")
+    )
+    exists = F.col("player_exists").isNotNull() & F.col("product_exists").isNotNull()
+    return joined.select(*entries.columns, exists.alias("exists"))

@@ -1,0 +1,243 @@
+"""Spark as the topology needs it: the session and its JVM, the Kafka source and sink.
+
+The JVM is a child process of this one: it ends when its standard input does, so also when this process is killed. What
+it logs at WARN and above arrives on its standard error and goes on through `logging`; everything from INFO up is in its
+log file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import shutil
+import subprocess
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import IO, Any, Final
+
+from py4j.protocol import Py4JError
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from topology.errors import QueryFailed
+from topology.topics import HIGH_SCORES, SCORE_EVENTS
+
+logger = logging.getLogger(__name__)
+
+SPARE_SLOTS: Final = 2
+"""Slots beyond those that the query holds, for the jobs beside it: snapshots, seeds, floors."""
+
+_JVM_EXIT_DEADLINE_S: Final = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class SparkSettings:
+    """How Spark runs.
+
+    Attributes:
+        bootstrap_servers: Kafka, `host:port,…`.
+        master: `local`, or any Spark master URL.
+        driver_memory: heap of the driver, such as `1g`.
+        jars: the Kafka connector and what it needs.
+        work_dir: a directory of this process alone, emptied at each start.
+        log_file: where Spark logs.
+        kafka: further options of Spark's Kafka clients, without the prefix `kafka.`.
+        max_offsets_per_batch: records a micro-batch of catching up reads.
+    """
+
+    bootstrap_servers: str
+    jars: tuple[Path, ...]
+    work_dir: Path
+    log_file: Path
+    master: str = "local"
+    driver_memory: str = "1g"
+    kafka: Mapping[str, str] = field(default_factory=dict)
+    max_offsets_per_batch: int = 400_000
+
+
+class Spark:
+    """A Spark session with the JVM that it runs in.
+
+    Args:
+        settings: how Spark runs.
+        slots: tasks that run at once when the master is `local`: source partitions, shuffle partitions and
+            `SPARE_SLOTS`, since a real-time query holds all of its slots.
+        shuffle_partitions: fixed by the first checkpoint of a query.
+
+    Raises:
+        QueryFailed: the JVM or the session did not start.
+    """
+
+    def __init__(self, settings: SparkSettings, slots: int, shuffle_partitions: int) -> None:
+        self.settings = settings
+        self.slots = slots
+        shutil.rmtree(settings.work_dir, ignore_errors=True)
+        settings.work_dir.mkdir(parents=True)
+        settings.log_file.parent.mkdir(parents=True, exist_ok=True)
+        with translated():
+            conf = SparkConf(loadDefaults=False).setAll(list(_conf(settings, slots, shuffle_partitions).items()))
+            gateway = launch_gateway(conf, _popen_kwargs())  # type: ignore[no-untyped-call]
+            self._jvm_process: subprocess.Popen[bytes] = gateway.proc
+            threading.Thread(
+                target=_forward_log, args=(self._jvm_process.stderr,), name="spark-log", daemon=True
+            ).start()
+            try:
+                self.session = SparkSession(SparkContext(conf=conf, gateway=gateway))
+            except BaseException:
+                self.close()
+                raise
+
+    @property
+    def alive(self) -> bool:
+        """Whether the JVM runs."""
+        return self._jvm_process.poll() is None
+
+    @property
+    def pid(self) -> int:
+        """The process id of the JVM."""
+        return self._jvm_process.pid
+
+    def kill(self) -> None:
+        """End the JVM at once; calls into it that are under way raise QueryFailed."""
+        self._jvm_process.kill()
+
+    def close(self) -> None:
+        """Stop the session and the JVM. Never raises; what does not stop in time is killed."""
+        session = getattr(self, "session", None)
+        if session is not None and self.alive:
+            try:
+                session.stop()
+            except (Py4JError, PySparkException, OSError) as error:
+                logger.debug("the session did not stop cleanly: %s", error)
+        # PySpark keeps one gateway for the life of a process and offers no way to end it; without this reset the
+        # next session would talk to a JVM that is gone.
+        if SparkContext._gateway is not None:
+            with contextlib.suppress(Py4JError, OSError):
+                SparkContext._gateway.shutdown()
+        SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
+        SparkSession._instantiatedSession = None
+        if self._jvm_process.stdin is not None:
+            self._jvm_process.stdin.close()
+        try:
+            self._jvm_process.wait(_JVM_EXIT_DEADLINE_S)
+        except subprocess.TimeoutExpired:
+            self._jvm_process.kill()
+            self._jvm_process.wait()
+        shutil.rmtree(self.settings.work_dir, ignore_errors=True)
+
+    def score_events(self, *, catching_up: bool) -> DataFrame:
+        """Return the stream of score events, as Spark's Kafka source gives it.
+
+        Args:
+            catching_up: read in bounded micro-batches; real-time mode takes no bound.
+        """
+        reader = (
+            self.session.readStream.format("kafka")
+            .options(**self._kafka_options())
+            .option("subscribe", SCORE_EVENTS)
+            .option("startingOffsets", "earliest")
+            # Retention may have taken records that an old offset names; the stream goes on with what there is.
+            .option("failOnDataLoss", "false")
+        )
+        if catching_up:
+            reader = reader.option("maxOffsetsPerTrigger", self.settings.max_offsets_per_batch)
+        return reader.load()
+
+    def high_scores(self) -> DataFrame:
+        """Return what `high-scores` holds now, as a bounded read: `key binary, value binary` and others."""
+        return (
+            self.session.read.format("kafka")
+            .options(**self._kafka_options())
+            .option("subscribe", HIGH_SCORES)
+            .option("failOnDataLoss", "false")
+            .load()
+        )
+
+    def start_query(self, boards: DataFrame, checkpoint: str, *, trigger: Mapping[str, Any]) -> StreamingQuery:
+        """Start writing boards to `high-scores`.
+
+        Args:
+            boards: `key string, value string`.
+            checkpoint: URI of the query's checkpoint.
+            trigger: as `DataStreamWriter.trigger` takes it.
+        """
+        writer = boards.writeStream.format("kafka").options(**self._kafka_options()).option("topic", HIGH_SCORES)
+        query = writer.option("checkpointLocation", checkpoint).outputMode("update").queryName("leaderboard")
+        return query.trigger(**trigger).start()
+
+    def publish(self, boards: DataFrame) -> None:
+        """Write boards to `high-scores` at once: `key string, value string`."""
+        boards.write.format("kafka").options(**self._kafka_options()).option("topic", HIGH_SCORES).save()
+
+    def _kafka_options(self) -> dict[str, str]:
+        options = {"bootstrap.servers": self.settings.bootstrap_servers, **self.settings.kafka}
+        return {f"kafka.{name}": value for name, value in options.items()}
+
+
+@contextlib.contextmanager
+def translated() -> Iterator[None]:
+    """Translate the errors of Spark and its gateway: the one boundary where they become QueryFailed."""
+    try:
+        yield
+    except (PySparkException, Py4JError, OSError) as error:
+        raise QueryFailed(first_line(error)) from error
+
+
+def first_line(error: BaseException) -> str:
+    """Return what an error says without the Java stack trace that follows."""
+    return str(error).strip().partition("\n")[0] or type(error).__name__
+
+
+def _conf(settings: SparkSettings, slots: int, shuffle_partitions: int) -> dict[str, str]:
+    state_store = "spark.sql.streaming.stateStore"
+    java_options = [
+        f'-Dlog4j2.configurationFile="{resources.files("topology") / "spark-log4j2.properties"}"',
+        f'-Dleaderboard.spark.log="{settings.log_file}"',
+        f'-Djava.io.tmpdir="{settings.work_dir}"',
+    ]
+    return {
+        "spark.app.name": "leaderboard",
+        "spark.master": f"local[{slots}]" if settings.master == "local" else settings.master,
+        "spark.driver.memory": settings.driver_memory,
+        "spark.driver.extraJavaOptions": " ".join(java_options),
+        "spark.jars": ",".join(str(jar) for jar in settings.jars),
+        "spark.local.dir": str(settings.work_dir),
+        "spark.sql.warehouse.dir": str(settings.work_dir / "warehouse"),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.shuffle.partitions": str(shuffle_partitions),
+        "spark.sql.streaming.metricsEnabled": "false",
+        # What real-time mode asks of the state, from the first batch on.
+        f"{state_store}.providerClass": ("org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"),
+        f"{state_store}.checkpointFormatVersion": "2",
+        # The default buffers hold a lone record for tens of milliseconds.
+        "spark.shuffle.streaming.networkBufferSize": "64",
+        "spark.shuffle.streaming.networkBufferMaxWaitTimeMs": "1",
+    }
+
+
+def _popen_kwargs() -> dict[str, Any]:
+    # A session of its own: Ctrl-C in a terminal reaches this process, which then stops Spark in order.
+    return {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "start_new_session": True}
+
+
+def _forward_log(stream: IO[bytes]) -> None:
+    """Pass on what Spark logs at WARN and above; anything else on its standard error is the JVM's own."""
+    levels = {"WARN": logging.WARNING, "ERROR": logging.ERROR, "FATAL": logging.CRITICAL}
+    with stream:
+        for line in stream:
+            text = line.decode(errors="replace").rstrip()
+            level, _, rest = text.partition("\t")
+            source, _, message = rest.partition("\t")
+            if level in levels:
+                logger.log(levels[level], "%s: %s", source, message)
+            elif text:
+                logger.debug("%s", text)

@@ -1,0 +1,324 @@
+"""The stream thread: runs the topology in the background, through its states.
+
+A start always catches up first: micro-batches, as fast as the cores go. Then the same checkpoint goes on in real time.
+Real time commits at the end of a batch only, so every planned restart waits for a commit and comes right after it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import Any, Final, Never
+
+from topology import generations
+from topology.checkpoint import CheckpointDirectory
+from topology.errors import LeaderboardError, QueryFailed, TopicMissing
+from topology.generation_run import GenerationRun, TableSource, table_rows
+from topology.generations import Origin
+from topology.global_table import TableChanges
+from topology.leaderboard import Tables
+from topology.spark import SPARE_SLOTS, Spark, SparkSettings
+from topology.stream_plan import Next, Plan, plan_refresh
+from topology.stream_query import POLL_S, BatchReport, StreamQuery
+from topology.stream_status import NEXT_STATES, IllegalTransition, StreamState, StreamStatus
+from topology.topic_ids import TopicDescription, topic_ids
+from topology.topic_offsets import topic_offsets
+from topology.topics import HIGH_SCORES, PLAYERS, PRODUCTS, SCORE_EVENTS
+
+logger = logging.getLogger(__name__)
+
+_FIRST_BACKOFF_S: Final = 0.5
+_LONGEST_BACKOFF_S: Final = 30.0
+_FAILURES_PER_SESSION: Final = 3
+_BEHIND_LIMIT_EVENTS: Final = 100_000
+"""Real time that ends a batch this far behind, and further than at the batch before, does not keep up."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSettings:
+    """How the topology runs.
+
+    Attributes:
+        spark: how Spark runs.
+        checkpoint_uri: a directory that every instance shares.
+        depth: the most entries that are served of a board.
+        checkpoint_interval_s: length of a real-time batch in seconds.
+        tables_refresh_s: the least time between two snapshots of the tables in seconds.
+    """
+
+    spark: SparkSettings
+    checkpoint_uri: str
+    depth: int = 10
+    checkpoint_interval_s: int = 60
+    tables_refresh_s: int = 60
+
+
+class _Stopped(Exception):
+    """Leaves the work at hand because a stop was asked for."""
+
+
+class StreamThread:
+    """Runs the topology until it is told to stop; failures restart it with back-off.
+
+    Args:
+        settings: how the topology runs.
+        tables: the global tables of this instance.
+    """
+
+    def __init__(self, settings: StreamSettings, tables: TableSource) -> None:
+        self._settings = settings
+        self._tables = tables
+        self._status = StreamStatus()
+        self._stop = threading.Event()
+        self._spark: Spark | None = None
+        self._snapshot_number = 0
+        self._snapshot_changes = TableChanges(0, 0)
+        self._surveyed_changes = TableChanges(0, 0)
+        self._surveyed_at = 0.0
+        self._may_begin_anew_at = 0.0
+        self._thread = threading.Thread(target=self._run, name="stream", daemon=True)
+
+    @property
+    def status(self) -> StreamStatus:
+        """What the thread is doing."""
+        return self._status
+
+    def start(self) -> None:
+        """Begin, in the background."""
+        self._thread.start()
+
+    def request_stop(self) -> None:
+        """Ask the thread to stop; returns at once."""
+        self._stop.set()
+
+    def join(self, timeout_s: float) -> None:
+        """Wait until the thread has ended. What does not end in time loses its JVM, and then ends."""
+        if self._thread.ident is None:
+            return
+        self._thread.join(timeout_s)
+        if self._thread.is_alive() and self._spark is not None:
+            logger.warning("the stream did not stop within %.0f s: ending its JVM", timeout_s)
+            self._spark.kill()
+            self._thread.join(timeout_s)
+
+    def _run(self) -> None:
+        failures = 0
+        try:
+            while not self._stop.is_set():
+                started = time.monotonic()
+                try:
+                    self._stream()
+                except _Stopped:
+                    break
+                except LeaderboardError as error:
+                    reason = str(error)
+                except (Exception, asyncio.CancelledError) as error:
+                    logger.exception("the stream thread failed in a way that nobody foresaw")
+                    reason = repr(error)
+                if self._stop.is_set():
+                    break
+                logger.error("the stream stopped and will start again: %s", reason)
+                self._to(StreamState.ERROR, error=reason)
+                failures = failures + 1 if time.monotonic() - started < 2 * _LONGEST_BACKOFF_S else 1
+                if self._spark is not None and (not self._spark.alive or failures % _FAILURES_PER_SESSION == 0):
+                    self._close_spark()
+                self._stop.wait(min(_FIRST_BACKOFF_S * 2 ** (failures - 1), _LONGEST_BACKOFF_S))
+        finally:
+            self._to(StreamState.STOPPING)
+            self._close_spark()
+            self._to(StreamState.STOPPED)
+
+    def _stream(self) -> Never:
+        """Run the topology until a stop is asked for or something fails."""
+        self._to(StreamState.STARTING, error=None)
+        plan: Plan | None = None
+        while True:
+            began_s = None if plan is None else time.monotonic()
+            topics = self._await_topics()
+            spark = self._open_spark(topics[SCORE_EVENTS].partitions)
+            self._await_tables()
+            run = self._generation_run(spark, topics, plan)
+            plan = self._run_generation(run, began_s)
+            self._to(StreamState.STARTING)
+
+    def _run_generation(self, run: GenerationRun, began_s: float | None) -> Plan:
+        """Catch up and go on in real time, until another generation has to begin; return why.
+
+        Args:
+            run: what to work on.
+            began_s: monotonic time at which it was begun on a plan, None when it was not.
+        """
+        tables, catch_up = None, True
+        while True:
+            if catch_up:
+                self._to(StreamState.CATCHING_UP)
+                self._catch_up(run)
+                # Every board that has become full meanwhile has a floor now.
+                tables = self._snapshot(run)
+                if began_s is not None:
+                    # Reading everything again may take a tenth of the time, not all of it.
+                    self._may_begin_anew_at = time.monotonic() + 10 * (time.monotonic() - began_s)
+                    began_s = None
+            assert tables is not None, "the first turn catches up"
+            self._to(StreamState.RUNNING)
+            plan, newer = self._real_time(run, tables)
+            logger.info("%s: %s", plan.next.value, plan.reason)
+            self._to(StreamState.REFRESHING)
+            if plan.next is Next.NEW_GENERATION:
+                return plan
+            tables = newer or tables
+            catch_up = plan.next is Next.CATCH_UP
+
+    def _await_topics(self) -> Mapping[str, TopicDescription]:
+        """Wait for the topics, with a log line that says which one is missing."""
+        wanted = (SCORE_EVENTS, PLAYERS, PRODUCTS, HIGH_SCORES)
+        said: set[str] = set()
+        while True:
+            self._check_stop()
+            found = asyncio.run(topic_ids(self._settings.spark.bootstrap_servers, wanted))
+            missing = {topic for topic in wanted if topic not in found}
+            if not missing:
+                return found
+            if missing != said:
+                logger.warning("waiting: %s", TopicMissing(sorted(missing)))
+                said = missing
+            self._stop.wait(1.0)
+
+    def _open_spark(self, source_partitions: int) -> Spark:
+        """Return the session, a new one when it is gone or has too few slots."""
+        slots = source_partitions + generations.DEFAULT_SHUFFLE_PARTITIONS + SPARE_SLOTS
+        if self._spark is not None and (not self._spark.alive or self._spark.slots < slots):
+            self._close_spark()
+        if self._spark is None:
+            started = time.monotonic()
+            self._spark = Spark(self._settings.spark, slots, generations.DEFAULT_SHUFFLE_PARTITIONS)
+            logger.info("Spark started in %.1f s with %d slots", time.monotonic() - started, slots)
+        return self._spark
+
+    def _close_spark(self) -> None:
+        if self._spark is not None:
+            self._spark.close()
+            self._spark = None
+
+    def _await_tables(self) -> None:
+        """Wait until this instance's copies of the tables are whole: a snapshot of less would hide scores."""
+        while not self._tables.caught_up():
+            self._check_stop()
+            self._stop.wait(POLL_S)
+
+    def _generation_run(self, spark: Spark, topics: Mapping[str, TopicDescription], plan: Plan | None) -> GenerationRun:
+        """Return the generation to work on; begin a new one when there is none that fits, or the plan asks for it."""
+        directory = CheckpointDirectory(spark.session, self._settings.checkpoint_uri)
+        origin = Origin({name: topic.topic_id for name, topic in topics.items()}, self._settings.depth)
+        generation = generations.current(directory)
+        reason = plan.reason if plan is not None else None
+        if generation is None:
+            reason = "no checkpoint"
+        elif reason is None:
+            reason = generation.origin.difference(origin)
+        if generation is None or reason is not None:
+            logger.warning("a new generation begins: %s", reason)
+            if asyncio.run(topic_offsets(self._settings.spark.bootstrap_servers, HIGH_SCORES)).is_empty:
+                generation = generations.begin_first(spark, directory, origin)
+            else:
+                generation = generations.begin(spark, directory, origin, table_rows(spark, self._tables))
+        generations.publish_seed(spark, directory, generation)
+        generations.delete_older(directory, generation)
+        self._update(generation=generation.number)
+        return GenerationRun(spark, directory, generation, self._tables)
+
+    def _snapshot(self, run: GenerationRun) -> Tables:
+        """Write the tables and floors of now, and return them as a query in real time takes them."""
+        self._check_stop()
+        # Before the rows are read: a change in between is then seen as one that the snapshot lacks.
+        self._snapshot_changes = self._surveyed_changes = self._tables.changes()
+        self._surveyed_at = time.monotonic()
+        self._snapshot_number += 1
+        return run.tables_on_disk(self._snapshot_number)
+
+    def _catch_up(self, run: GenerationRun) -> None:
+        """Work off what waits in the source."""
+        started, done = time.monotonic(), 0
+        query = run.catch_up(run.tables_in_memory())
+        with _running(query):
+            while not query.ended():
+                self._check_stop()
+                for report in query.reports():
+                    self._count(report)
+                    done += report.rows
+                    rate = done / (time.monotonic() - started)
+                    of = done + report.behind
+                    logger.info("catching up: %s of %s events, %s/s", f"{done:,}", f"{of:,}", f"{rate:,.0f}")
+            for report in query.reports():
+                self._count(report)
+                done += report.rows
+        logger.info("caught up: %s events in %.1f s", f"{done:,}", time.monotonic() - started)
+
+    def _real_time(self, run: GenerationRun, tables: Tables) -> tuple[Plan, Tables | None]:
+        """Run in real time until a commit after which something else has to come; return what, and newer tables."""
+        query = run.real_time(tables, self._settings.checkpoint_interval_s)
+        plan, newer, behind = None, None, 0
+        with _running(query):
+            while not query.ended():
+                self._check_stop()
+                if plan is None and self._survey_is_due():
+                    plan = self._survey(run, tables)
+                    if plan is not None and plan.next is Next.REFRESH:
+                        newer = self._snapshot(run)
+                for report in query.reports():
+                    self._count(report)
+                    if report.behind > max(_BEHIND_LIMIT_EVENTS, behind):
+                        plan = plan or Plan(Next.CATCH_UP, f"{report.behind:,} events behind")
+                    behind = report.behind
+                    if plan is not None:
+                        return plan, newer
+        raise QueryFailed("the query in real time ended by itself")
+
+    def _survey_is_due(self) -> bool:
+        due = time.monotonic() - self._surveyed_at >= self._settings.tables_refresh_s
+        return due and self._tables.changes() != self._surveyed_changes
+
+    def _survey(self, run: GenerationRun, tables: Tables) -> Plan | None:
+        """Compare the boards with the tables of now, beside the running query."""
+        self._surveyed_changes, self._surveyed_at = self._tables.changes(), time.monotonic()
+        return plan_refresh(
+            run.survey(tables),
+            rows_added=self._surveyed_changes.added > self._snapshot_changes.added,
+            may_begin_anew=time.monotonic() >= self._may_begin_anew_at,
+        )
+
+    def _count(self, report: BatchReport) -> None:
+        """Take the counts of a finished batch into the status."""
+        status = self._status
+        self._update(
+            events=status.events + report.events, invalid=status.invalid + report.invalid, behind=report.behind
+        )
+
+    def _check_stop(self) -> None:
+        if self._stop.is_set():
+            raise _Stopped
+
+    def _to(self, state: StreamState, **changes: Any) -> None:
+        if state not in NEXT_STATES[self._status.state]:
+            raise IllegalTransition(f"{self._status.state} ▸ {state}")
+        logger.info("stream: %s ▸ %s", self._status.state.value, state.value)
+        self._update(state=state, **changes)
+
+    def _update(self, **changes: Any) -> None:
+        self._status = replace(self._status, **changes)
+
+
+@contextmanager
+def _running(query: StreamQuery) -> Iterator[None]:
+    """Stop the query at the end, whatever the reason."""
+    try:
+        yield
+    finally:
+        # When it has failed or its JVM is gone, that is the error which counts.
+        with suppress(QueryFailed):
+            query.stop()

@@ -1,0 +1,197 @@
+"""Topic ids: what tells a topic from another of the same name that was created after it was deleted.
+
+Kafka's Metadata request has them from version 10 on, aiokafka's own stops at 5; here is version 12 in aiokafka's terms.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from io import BytesIO
+from typing import Any, Final, NamedTuple, Self
+
+from aiokafka.client import AIOKafkaClient
+from aiokafka.errors import KafkaError, UnknownTopicOrPartitionError, for_code
+from aiokafka.protocol.abstract import AbstractType
+from aiokafka.protocol.admin import DescribeConfigsRequest
+from aiokafka.protocol.api import Request, RequestStruct, Response
+from aiokafka.protocol.types import Boolean, CompactArray, CompactString, Int16, Int32, Schema, TaggedFields
+
+from topology.errors import BrokerUnavailable
+
+REQUEST_TIMEOUT_MS: Final = 5_000
+_TOPIC_RESOURCE: Final = 2
+
+
+class TopicDescription(NamedTuple):
+    """A topic as it exists.
+
+    Attributes:
+        topic_id: a UUID in its canonical form.
+        partitions: how many it has.
+    """
+
+    topic_id: str
+    partitions: int
+
+
+async def topic_ids(bootstrap_servers: str, names: Iterable[str]) -> dict[str, TopicDescription]:
+    """Return the topics of these names that exist.
+
+    Args:
+        bootstrap_servers: `host:port`, or several with commas between.
+        names: which topics; those that do not exist are absent from the answer.
+
+    Raises:
+        BrokerUnavailable: Kafka cannot be reached or did not answer in time.
+    """
+    async with TopicCatalog(bootstrap_servers) as catalog:
+        return await catalog.describe(names)
+
+
+@asynccontextmanager
+async def kafka_errors(bootstrap_servers: str) -> AsyncIterator[None]:
+    """Turn whatever aiokafka raises when a broker cannot be used into `BrokerUnavailable`."""
+    try:
+        yield
+    except (KafkaError, OSError, TimeoutError) as error:
+        raise BrokerUnavailable(f"Kafka at {bootstrap_servers} does not answer: {error!r}") from error
+
+
+class TopicCatalog:
+    """Asks a broker about topics, over one connection; an async context manager.
+
+    Args:
+        bootstrap_servers: `host:port`, or several with commas between.
+
+    Raises:
+        BrokerUnavailable: from every method, and on entering: Kafka cannot be reached or did not answer in time.
+    """
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        self._bootstrap_servers = bootstrap_servers
+        self._client = AIOKafkaClient(bootstrap_servers=bootstrap_servers, request_timeout_ms=REQUEST_TIMEOUT_MS)
+
+    async def __aenter__(self) -> Self:
+        try:
+            async with kafka_errors(self._bootstrap_servers):
+                await self._client.bootstrap()
+        except BrokerUnavailable:
+            await self._client.close()
+            raise
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self._client.close()
+
+    async def describe(self, names: Iterable[str]) -> dict[str, TopicDescription]:
+        """Return the topics of these names that exist."""
+        response = await self._send(_MetadataRequest(list(names)))
+        found: dict[str, TopicDescription] = {}
+        for error_code, name, topic_id, _, partitions, *_ in response.topics:
+            error = for_code(error_code)
+            if error is UnknownTopicOrPartitionError:
+                continue
+            if error_code:
+                raise BrokerUnavailable(f"Kafka cannot describe topic {name}: {error.__name__}")
+            found[name] = TopicDescription(str(topic_id), len(partitions))
+        return found
+
+    async def delete_retention_ms(self, name: str) -> int | None:
+        """Return how long a topic keeps the deletes that it has compacted; None when Kafka does not tell."""
+        resources = [(_TOPIC_RESOURCE, name, ["delete.retention.ms"])]
+        response = await self._send(DescribeConfigsRequest(resources))
+        for _, _, _, _, entries in response.resources:
+            for _, value, *_ in entries:
+                return int(value)
+        return None
+
+    async def _send(self, request: Request[Any]) -> Any:
+        async with kafka_errors(self._bootstrap_servers):
+            node = self._client.get_random_node()
+            if node is None:
+                raise BrokerUnavailable(f"Kafka at {self._bootstrap_servers} names no broker")
+            return await self._client.send(node, request)
+
+
+class _Uuid(AbstractType[uuid.UUID]):  # type: ignore[misc]  # aiokafka has no types
+    @classmethod
+    def encode(cls, value: uuid.UUID) -> bytes:
+        return value.bytes
+
+    @classmethod
+    def decode(cls, data: BytesIO) -> uuid.UUID:
+        return uuid.UUID(bytes=data.read(16))
+
+
+class _MetadataResponse_v12(Response):  # type: ignore[misc]  # noqa: N801  # aiokafka's way to name them
+    API_KEY = 3
+    API_VERSION = 12
+    SCHEMA = Schema(
+        ("throttle_time_ms", Int32),
+        (
+            "brokers",
+            CompactArray(
+                ("node_id", Int32),
+                ("host", CompactString("utf-8")),
+                ("port", Int32),
+                ("rack", CompactString("utf-8")),
+                ("tags", TaggedFields),
+            ),
+        ),
+        ("cluster_id", CompactString("utf-8")),
+        ("controller_id", Int32),
+        (
+            "topics",
+            CompactArray(
+                ("error_code", Int16),
+                ("name", CompactString("utf-8")),
+                ("topic_id", _Uuid),
+                ("is_internal", Boolean),
+                (
+                    "partitions",
+                    CompactArray(
+                        ("error_code", Int16),
+                        ("partition", Int32),
+                        ("leader", Int32),
+                        ("leader_epoch", Int32),
+                        ("replicas", CompactArray(Int32)),
+                        ("isr", CompactArray(Int32)),
+                        ("offline_replicas", CompactArray(Int32)),
+                        ("tags", TaggedFields),
+                    ),
+                ),
+                ("topic_authorized_operations", Int32),
+                ("tags", TaggedFields),
+            ),
+        ),
+        ("tags", TaggedFields),
+    )
+
+
+class _MetadataRequest_v12(RequestStruct):  # type: ignore[misc]  # noqa: N801
+    FLEXIBLE_VERSION = True
+    API_KEY = 3
+    API_VERSION = 12
+    RESPONSE_TYPE = _MetadataResponse_v12
+    SCHEMA = Schema(
+        (
+            "topics",
+            CompactArray(("topic_id", _Uuid), ("name", CompactString("utf-8")), ("tags", TaggedFields)),
+        ),
+        ("allow_auto_topic_creation", Boolean),
+        ("include_topic_authorized_operations", Boolean),
+        ("tags", TaggedFields),
+    )
+
+
+class _MetadataRequest(Request[_MetadataRequest_v12]):  # type: ignore[misc]
+    API_KEY = 3
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = names
+
+    def build(self, request_struct_class: type[_MetadataRequest_v12]) -> _MetadataRequest_v12:
+        topics: list[tuple[uuid.UUID, str, dict[int, bytes]]] = [(uuid.UUID(int=0), name, {}) for name in self._names]
+        return request_struct_class(topics, False, False, {})

@@ -1,0 +1,46 @@
+"""Where the partitions of a topic begin and end now."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import NamedTuple
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+
+from topology.topic_ids import kafka_errors
+
+
+class TopicOffsets(NamedTuple):
+    """Offsets of a topic by partition.
+
+    Attributes:
+        begin: of the first record that is there.
+        end: after the last record.
+    """
+
+    begin: dict[int, int]
+    end: dict[int, int]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the topic holds no record."""
+        return self.begin == self.end
+
+
+async def topic_offsets(bootstrap_servers: str, topic: str) -> TopicOffsets:
+    """Return the offsets of an existing topic.
+
+    Raises:
+        BrokerUnavailable: Kafka cannot be reached or did not answer in time.
+    """
+    consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap_servers)
+    try:
+        async with kafka_errors(bootstrap_servers):
+            await consumer.start()
+            partitions = [TopicPartition(topic, number) for number in consumer.partitions_for_topic(topic) or ()]
+            begin = await consumer.beginning_offsets(partitions)
+            end = await consumer.end_offsets(partitions)
+    finally:
+        # aiokafka's stop can let the cancellation of its own tasks out, as if this task was cancelled.
+        await asyncio.gather(consumer.stop(), return_exceptions=True)
+    return TopicOffsets(*({at.partition: offset for at, offset in offsets.items()} for offsets in (begin, end)))
