@@ -1,0 +1,118 @@
+"""A cluster in one process: every instance is a whole application, and a network of ASGI calls joins them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import httpx
+from starlette.types import ASGIApp
+
+from api.components import Components, PeerSettings
+from api.main import create_app
+from tests.drivers.fake_queries import Boards, FakeQueries
+from topology.host_metadata import ClusterMap, HostInfo, HostMetadata
+
+
+@dataclass
+class Clock:
+    """Monotonic seconds that only tests move."""
+
+    now: float = 1000.0
+
+    def __call__(self) -> float:
+        """Return the time."""
+        return self.now
+
+
+@dataclass
+class Network(httpx.AsyncBaseTransport):
+    """Carries requests to the application of the host they name.
+
+    Attributes:
+        apps: who listens.
+        errors: what asking a host raises.
+        requests: what was asked, in order.
+    """
+
+    apps: dict[HostInfo, ASGIApp] = field(default_factory=dict)
+    errors: dict[HostInfo, Exception] = field(default_factory=dict)
+    requests: list[tuple[HostInfo, str]] = field(default_factory=list)
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Answer a request, or fail as a host does."""
+        host = HostInfo(request.url.host, request.url.port or 80)
+        self.requests.append((host, request.url.raw_path.decode()))
+        if host in self.errors:
+            raise self.errors[host]
+        if host not in self.apps:
+            raise httpx.ConnectError("nobody listens")
+        return await _transport_to(self.apps[host]).handle_async_request(request)
+
+
+def _transport_to(app: ASGIApp) -> httpx.ASGITransport:
+    # httpx and Starlette spell the same ASGI types differently.
+    return httpx.ASGITransport(cast("Any", app))
+
+
+class Cluster:
+    """Instances that share their boards; partition p is active on instance p modulo `size`, standby on the next one.
+
+    Args:
+        boards: product id to visible entries.
+        size: how many instances.
+        partitions: how many partitions the store has.
+        depth: the most entries served of a board.
+    """
+
+    def __init__(self, boards: Boards, size: int = 3, partitions: int = 4, depth: int = 10) -> None:
+        self.clock = Clock()
+        self.network = Network()
+        self.hosts = [HostInfo(f"instance-{number}", 7000) for number in range(size)]
+        self.queries = [FakeQueries(boards, partitions) for _ in self.hosts]
+        self.not_ready: str | None = None
+        members = []
+        for number, host in enumerate(self.hosts):
+            active = {each for each in range(partitions) if each % size == number}
+            standby = {each for each in range(partitions) if (each + 1) % size == number} - active
+            self.queries[number].hold(active)
+            self.queries[number].hold(standby, "standby", lag=number)
+            members.append(HostMetadata(host, frozenset(active), frozenset(standby), runs_stream=number == 0))
+        self.map = ClusterMap(tuple(members), partitions, generation=1)
+        for number, host in enumerate(self.hosts):
+            self.network.apps[host] = create_app(
+                Components(
+                    queries=self.queries[number],
+                    cluster=lambda: self.map,
+                    host=host,
+                    depth=depth,
+                    ready=lambda: self.not_ready,
+                    peers=PeerSettings(down_for_s=2.0),
+                    transport=self.network,
+                    clock=self.clock,
+                )
+            )
+
+    def kill(self, number: int, error: Exception | None = None) -> None:
+        """Let every request to an instance fail, from now on."""
+        self.network.errors[self.hosts[number]] = error or httpx.ConnectError("refused")
+
+    def revive(self, number: int) -> None:
+        """Let an instance answer again."""
+        del self.network.errors[self.hosts[number]]
+
+    def client(self, number: int = 0) -> httpx.AsyncClient:
+        """Return a client of one instance, as one from outside."""
+        return httpx.AsyncClient(
+            transport=_transport_to(self.network.apps[self.hosts[number]]), base_url="http://outside"
+        )
+
+    async def get(self, target: str, at: int = 0, **headers: str) -> httpx.Response:
+        """Ask one instance; underscores in names of headers stand for dashes."""
+        async with self.client(at) as client:
+            return await client.get(target, headers={name.replace("_", "-"): text for name, text in headers.items()})
+
+    def holders(self, product_id: int) -> tuple[int, int, int]:
+        """Return the numbers of the active, the standby and another instance for a product."""
+        active = self.queries[0].partition_for(product_id) % len(self.hosts)
+        return active, (active + 1) % len(self.hosts), (active + 2) % len(self.hosts)

@@ -1,0 +1,132 @@
+"""One instance as an operator runs it: `leaderboard serve` in a process of its own, asked over HTTP."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Self
+
+import httpx
+
+from tests.waiting import wait_until
+
+_START_S = 60.0
+
+
+class Instance:
+    """A `leaderboard serve` process.
+
+    Args:
+        directory: where it keeps its state and its log.
+        bootstrap_servers: Kafka.
+        settings: further settings, without their prefix; a checkpoint of its own unless one is given.
+    """
+
+    def __init__(self, directory: Path, bootstrap_servers: str, **settings: object) -> None:
+        self.directory = directory
+        self.port = free_port()
+        self.address = f"127.0.0.1:{self.port}"
+        self.url = f"http://{self.address}"
+        self.log_path = directory / "instance.log"
+        self._settings = {
+            "BOOTSTRAP_SERVERS": bootstrap_servers,
+            "HOST": "127.0.0.1",
+            "PORT": self.port,
+            "ADVERTISED": self.address,
+            "STATE_DIR": directory / "state",
+            "CHECKPOINT_INTERVAL_S": 5,
+            "TABLES_REFRESH_S": 1,
+            **settings,
+        }
+        self._process: subprocess.Popen[bytes] | None = None
+        self._log_start = 0
+
+    @property
+    def process(self) -> subprocess.Popen[bytes]:
+        """The process; it has been started."""
+        assert self._process is not None
+        return self._process
+
+    def start(self) -> Self:
+        """Start the process; returns when it answers over HTTP."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self._log_start = self.log_path.stat().st_size if self.log_path.exists() else 0
+        own = {name: value for name, value in os.environ.items() if not name.startswith("LEADERBOARD_")}
+        given = {f"LEADERBOARD_{name}": str(value) for name, value in self._settings.items()}
+        with self.log_path.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "app.cli", "serve"], env=own | given, stdout=log, stderr=log
+            )
+        wait_until(self.answers, _START_S, f"{self.address} answers, see {self.log_path}")
+        return self
+
+    def answers(self) -> bool:
+        """Return whether the process answers over HTTP; one that has ended fails the test."""
+        assert self.process.poll() is None, f"it ended with {self.process.returncode}:\n{self.log()}"
+        try:
+            return self.get("/health/live").status_code == 200
+        except httpx.TransportError:
+            return False
+
+    def get(self, path: str, **headers: str) -> httpx.Response:
+        """Ask for a path."""
+        return httpx.get(f"{self.url}{path}", headers=headers, timeout=10)
+
+    def boards(self) -> Any:
+        """Return the body of `GET /leaderboard`, or the status when it is not 200."""
+        answer = self.get("/leaderboard")
+        return answer.json() if answer.status_code == 200 else answer.status_code
+
+    def log(self) -> str:
+        """Return what this process has logged since it was started last."""
+        with self.log_path.open("rb") as log:
+            log.seek(self._log_start)
+            return log.read().decode(errors="replace")
+
+    def wait_for_log(self, text: str, deadline_s: float, times: int = 1) -> None:
+        """Wait until the process has logged a text."""
+        wait_until(
+            lambda: self.process.poll() is None and self.log().count(text) >= times,
+            deadline_s,
+            f"{text!r} in {self.log_path}",
+        )
+
+    def wait_for_real_time(self, deadline_s: float = 120.0) -> None:
+        """Wait until the stream runs in real time."""
+        self.wait_for_log("catching up ▸ running", deadline_s)
+
+    def wait_for_boards(self, expected: Any, deadline_s: float = 60.0) -> None:
+        """Wait until `GET /leaderboard` is what is expected; fail with the first difference."""
+        try:
+            wait_until(lambda: self.boards() == expected, deadline_s, "the boards are as expected")
+        except AssertionError:
+            assert self.boards() == expected, self.log()[-3000:]
+
+    def terminate(self, deadline_s: float = 15.0) -> int:
+        """Send SIGTERM and wait for the end; return the exit status."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(deadline_s)
+
+    def kill(self) -> None:
+        """Send SIGKILL."""
+        self.process.kill()
+        self.process.wait()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self.kill()
+
+
+def free_port() -> int:
+    """Return a port that nothing listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

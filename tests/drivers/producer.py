@@ -1,0 +1,57 @@
+"""A plain Kafka producer for tests: the records of the three inputs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable, Mapping
+
+from aiokafka import AIOKafkaProducer
+
+from topology.topics import INPUTS, OUTPUTS, PLAYERS, PRODUCTS, SCORE_EVENTS, create_missing
+
+Record = tuple[bytes | None, bytes | None]
+
+
+class Inputs:
+    """Writes to the topics that the service reads.
+
+    Args:
+        bootstrap_servers: Kafka.
+    """
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        self.bootstrap_servers = bootstrap_servers
+
+    def create_topics(self) -> None:
+        """Create what is missing of all topics."""
+        asyncio.run(create_missing(self.bootstrap_servers, [*INPUTS, *OUTPUTS]))
+
+    def players(self, names: Mapping[int, str | None]) -> None:
+        """Create, rename or (None) delete players."""
+        self.send(PLAYERS, _table_records(names))
+
+    def products(self, names: Mapping[int, str | None]) -> None:
+        """Create, rename or (None) delete products."""
+        self.send(PRODUCTS, _table_records(names))
+
+    def scores(self, scores: Iterable[tuple[float, int, int]]) -> None:
+        """Send scores (score, player id, product id); each is in the log before the next is sent only per partition."""
+        events = ({"score": score, "product_id": product, "player_id": player} for score, player, product in scores)
+        self.send(SCORE_EVENTS, [(None, json.dumps(event).encode()) for event in events])
+
+    def send(self, topic: str, records: Iterable[Record]) -> None:
+        """Send raw records and wait until the broker has them."""
+        asyncio.run(self._send(topic, list(records)))
+
+    async def _send(self, topic: str, records: list[Record]) -> None:
+        async with AIOKafkaProducer(bootstrap_servers=self.bootstrap_servers, enable_idempotence=True) as producer:
+            sent = [await producer.send(topic, value, key=key) for key, value in records]
+            await asyncio.gather(*sent)
+
+
+def _table_records(names: Mapping[int, str | None]) -> list[Record]:
+    return [
+        (str(row).encode(), None if name is None else json.dumps({"id": row, "name": name}).encode())
+        for row, name in names.items()
+    ]

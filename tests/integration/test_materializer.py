@@ -1,0 +1,345 @@
+"""The materializer against a real broker: restore, tail, faults."""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+
+import pytest
+from aiokafka import AIOKafkaProducer, TopicPartition
+from aiokafka.admin import NewPartitions, RecordsToDelete
+
+from app.broker import Broker
+from tests.drivers.eventually import eventually
+from tests.drivers.stores import board
+from tests.drivers.stores_on_kafka import QUICK, StoreTopics, administration, running
+from topology.errors import StateUnusable
+from topology.partitioner import partition_for
+from topology.records import Board
+from topology.stores.memory import MemoryStores
+from topology.stores.protocol import Fill, Store, StoreName
+
+logger = logging.getLogger(__name__)
+
+BOARD = board((3, 4000), (2, 2000))
+SHOWN = [("Isabelle", 4000.0), ("Mitch", 2000.0)]
+
+
+@pytest.fixture
+async def topics(broker: Broker) -> AsyncIterator[StoreTopics]:
+    topics = StoreTopics(broker.bootstrap_servers)
+    await topics.create()
+    await topics.name(topics.names.players, {1: "Elyse", 2: "Mitch", 3: "Isabelle"})
+    await topics.name(topics.names.products, {1: "Super Smash Bros", 6: "Mario Kart"})
+    await topics.board(1, BOARD)
+    yield topics
+    await topics.close()
+
+
+async def test_it_restores_and_follows(topics: StoreTopics, tmp_path: Path) -> None:
+    async with running(topics, tmp_path) as instance:
+        await eventually(lambda: instance.caught_up)
+        assert instance.get(1) == SHOWN
+        assert instance.materializer.tables_caught_up
+        assert instance.materializer.table_changes("players").added == 3
+        await topics.name(topics.names.players, {3: "Isa"})
+        await eventually(lambda: instance.get(1) == [("Isa", 4000.0), ("Mitch", 2000.0)])
+        await topics.board(1, board((1, 9000), generation=2))
+        await eventually(lambda: instance.get(1) == [("Elyse", 9000.0)])
+        await topics.board(1, None)
+        await eventually(lambda: instance.get(1) is None)
+
+
+async def test_a_record_is_served_within_milliseconds(topics: StoreTopics, tmp_path: Path) -> None:
+    async with running(topics, tmp_path) as instance:
+        await eventually(lambda: instance.caught_up)
+        delays_ms = []
+        for score in range(5000, 5050):
+            await topics.board(1, board((3, score), generation=score))
+            sent_s = time.perf_counter()
+            while instance.get(1) != [("Isabelle", float(score))]:
+                await asyncio.sleep(0)
+            delays_ms.append((time.perf_counter() - sent_s) * 1000)
+        logger.info("after the acknowledgement: p50 %.2f ms, worst %.2f ms", sorted(delays_ms)[25], max(delays_ms))
+        assert sorted(delays_ms)[25] < 10
+
+
+async def test_a_restart_answers_at_once_and_goes_on_from_its_position(
+    topics: StoreTopics, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running(topics, tmp_path) as instance:
+        await eventually(lambda: instance.caught_up)
+    await topics.board(6, board((2, 9000)))
+    caplog.clear()
+    async with running(topics, tmp_path) as instance:
+        assert instance.queries.status(partition_for(1, 4)).can_answer, "before Kafka was asked"
+        assert instance.get(1) == SHOWN
+        await eventually(lambda: instance.caught_up)
+        assert instance.get(6) == [("Mitch", 9000.0)]
+        assert "filling store" not in caplog.text
+
+
+async def test_a_wiped_directory_is_restored(topics: StoreTopics, tmp_path: Path) -> None:
+    for attempt in ("one", "two"):
+        async with running(topics, tmp_path / attempt) as instance:
+            assert not instance.queries.status(partition_for(1, 4)).can_answer
+            await eventually(lambda: instance.caught_up)
+            assert instance.get(1) == SHOWN
+
+
+async def test_partitions_come_and_go(topics: StoreTopics, tmp_path: Path) -> None:
+    home, other = partition_for(1, 4), (partition_for(1, 4) + 1) % 4
+    async with running(topics, tmp_path, range(home, home + 1)) as instance:
+        await eventually(lambda: instance.caught_up)
+        assert set(instance.materializer.held) == {home}
+        assert "no copy" in instance.queries.status(other).reason
+        instance.materializer.assign([other])
+        await eventually(lambda: instance.queries.status(other).can_answer)
+        # Not wanted any more, and filled until it is dropped.
+        instance.materializer.assign([other])
+        await topics.board(1, board((1, 1), generation=2))
+        await eventually(lambda: instance.get(1) == [("Elyse", 1.0)])
+        instance.materializer.drop(home)
+        assert instance.get(1) is None
+        assert not instance.queries.status(home).can_answer
+        await topics.board(1, board((1, 2), generation=2))
+        instance.materializer.assign([home])
+        await eventually(lambda: instance.get(1) == [("Elyse", 2.0), ("Elyse", 1.0)])
+
+
+async def test_a_missing_topic_is_named_and_waited_for(broker: Broker, tmp_path: Path) -> None:
+    topics = StoreTopics(broker.bootstrap_servers)
+    await topics.create(topics.names.high_scores, topics.names.products)
+    async with running(topics, tmp_path) as instance:
+        await eventually(lambda: topics.names.players in instance.queries.status(0).reason)
+        assert not instance.queries.status(0).can_answer
+        await topics.create(topics.names.players)
+        await eventually(lambda: instance.caught_up)
+        assert instance.materializer.missing == []
+
+
+async def test_a_topic_that_is_created_again_is_read_anew(topics: StoreTopics, tmp_path: Path) -> None:
+    async with running(topics, tmp_path) as instance:
+        await eventually(lambda: instance.caught_up)
+        await topics.delete(topics.names.high_scores)
+        await eventually(lambda: instance.materializer.missing == [topics.names.high_scores])
+        assert instance.get(1) == SHOWN, "what is gone is served until there is something else"
+        await topics.create()
+        await topics.board(6, board((2, 9000)))
+        await eventually(lambda: instance.caught_up and instance.get(6) == [("Mitch", 9000.0)])
+        assert instance.get(1) is None
+        assert instance.queries.count(range(4)) == 1
+
+
+async def test_a_table_that_is_created_again_is_read_anew(topics: StoreTopics, tmp_path: Path) -> None:
+    async with running(topics, tmp_path) as instance:
+        await eventually(lambda: instance.caught_up)
+        await instance.view.warm_up()
+        await topics.delete(topics.names.players)
+        await topics.create()
+        await topics.name(topics.names.players, {2: "Mitchell"})
+        await eventually(lambda: instance.caught_up and instance.get(1) == [("Mitchell", 2000.0)])
+
+
+async def test_a_topic_created_again_while_away_is_read_anew(topics: StoreTopics, tmp_path: Path) -> None:
+    async with running(topics, tmp_path) as instance:
+        await eventually(lambda: instance.caught_up)
+    await topics.delete(topics.names.high_scores)
+    await topics.create()
+    async with running(topics, tmp_path) as instance:
+        await eventually(lambda: instance.caught_up)
+        assert instance.get(1) is None
+
+
+async def test_a_truncated_topic_is_read_anew(topics: StoreTopics, tmp_path: Path) -> None:
+    async with running(topics, tmp_path) as instance:
+        await eventually(lambda: instance.caught_up)
+    home = partition_for(1, 4)
+    for score in range(10):
+        await topics.board(1, board((2, score), generation=2))
+    async with administration(topics.bootstrap_servers) as admin:
+        await admin.delete_records({TopicPartition(topics.names.high_scores, home): RecordsToDelete(before_offset=10)})
+    async with running(topics, tmp_path) as instance:
+        await eventually(lambda: instance.caught_up)
+        assert instance.get(1) == [("Mitch", 9.0)]
+
+
+async def test_a_table_that_gets_partitions_goes_on_answering(topics: StoreTopics, tmp_path: Path) -> None:
+    async with running(topics, tmp_path) as instance:
+        await eventually(lambda: instance.caught_up)
+        async with administration(topics.bootstrap_servers) as admin:
+            await admin.create_partitions({topics.names.players: NewPartitions(6)})
+        await eventually(lambda: instance.materializer.described[topics.names.players].partitions == 6)
+        answered = []
+
+        async def rename_is_seen() -> bool:
+            answered.append(instance.queries.status(partition_for(1, 4)).can_answer)
+            return instance.get(1) == [("Isabelle", 4000.0), ("Mitch", 2000.0), ("Nina", 1.0)]
+
+        await topics.close()
+        await topics.send(topics.names.players, b"9", b'{"id":9,"name":"Nina"}', 5)
+        await topics.board(1, board((9, 1)))
+        await eventually(rename_is_seen)
+        assert all(answered)
+
+
+async def test_bad_records_and_transactions_stop_nothing(topics: StoreTopics, tmp_path: Path) -> None:
+    home = partition_for(1, 4)
+    for value in (b"", b"[]", b"\xff", b'{"generation":1}', b"x" * 900_000):
+        await topics.send(topics.names.high_scores, b"1", value, home)
+    await topics.send(topics.names.players, b"two", b"5", 0)
+    producer = AIOKafkaProducer(bootstrap_servers=topics.bootstrap_servers, transactional_id=topics.names.players)
+    await producer.start()
+    for aborted in (True, False):
+        await producer.begin_transaction()
+        name = b'{"id":3,"name":"Aborted"}' if aborted else b'{"id":2,"name":"Committed"}'
+        await producer.send_and_wait(topics.names.players, name, b"3" if aborted else b"2", partition_for(3, 4))
+        await (producer.abort_transaction() if aborted else producer.commit_transaction())
+    await producer.stop()
+    async with running(topics, tmp_path) as instance:
+        await eventually(lambda: instance.caught_up)
+        assert instance.get(1, 1) == [("Isabelle", 4000.0)]
+        assert instance.materializer.unusable.counts[topics.names.high_scores, "value"] == 5
+        assert instance.materializer.unusable.counts[topics.names.players, "record"] == 1
+        assert instance.materializer.table_lag("players") == 0
+
+
+async def test_a_late_board_is_published_over_by_the_active_instance(topics: StoreTopics, tmp_path: Path) -> None:
+    published = []
+
+    async def republish(partition: int, product_id: int, value: bytes) -> None:
+        published.append(product_id)
+        await topics.send(topics.names.high_scores, str(product_id).encode(), value, partition)
+
+    late = Board(1, BOARD.known[1:], ())
+    async with running(topics, tmp_path / "active", republish=republish) as active:
+        active.materializer.set_active(range(4))
+        await eventually(lambda: active.caught_up)
+        await topics.board(1, late)
+        await eventually(lambda: published == [1])
+    async with running(topics, tmp_path / "other", republish=republish) as other:
+        await eventually(lambda: other.caught_up)
+        assert other.get(1) == SHOWN
+
+
+async def test_a_late_board_read_just_before_the_end_is_not_forgotten(topics: StoreTopics, tmp_path: Path) -> None:
+    published = asyncio.Event()
+
+    async def republish(partition: int, product_id: int, value: bytes) -> None:
+        await topics.send(topics.names.high_scores, str(product_id).encode(), value, partition)
+        published.set()
+
+    async with running(topics, tmp_path) as instance:
+        await eventually(lambda: instance.caught_up)
+        await topics.board(1, Board(1, BOARD.known[1:], ()))
+        await topics.board(6, board((1, 5)))
+        await eventually(lambda: instance.get(6) is not None)
+    async with running(topics, tmp_path, republish=republish) as instance:
+        instance.materializer.set_active(range(4))
+        async with asyncio.timeout(20):
+            await published.wait()
+
+
+async def test_reads_go_on_without_the_broker_and_filling_goes_on_after_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    port = 0
+    with Broker(tmp_path / "broker") as own:
+        port = int(own.bootstrap_servers.rpartition(":")[2])
+    with Broker(tmp_path / "broker", port) as own:
+        topics = StoreTopics(own.bootstrap_servers)
+        await topics.create()
+        await topics.name(topics.names.players, {2: "Mitch", 3: "Isabelle"})
+        await topics.name(topics.names.products, {1: "Super Smash Bros"})
+        await topics.board(1, BOARD)
+        async with running(topics, tmp_path / "state") as instance:
+            await eventually(lambda: instance.caught_up)
+        await topics.close()
+    home = partition_for(1, 4)
+    # 1. A start without a broker answers from what is on disk.
+    async with running(topics, tmp_path / "state") as instance:
+        assert instance.queries.status(home).can_answer
+        await eventually(lambda: "does not answer" in instance.queries.status(home).reason)
+        assert instance.get(1) == SHOWN
+        # 2. The broker comes, and is killed, and comes again.
+        for score in (5000, 6000):
+            own = Broker(tmp_path / "broker", port)
+            await asyncio.to_thread(own.start)
+            await eventually(lambda: instance.caught_up)
+            await topics.board(1, board((3, score), generation=score))
+            await eventually(lambda score=score: instance.get(1) == [("Isabelle", float(score))])  # type: ignore[misc]
+            await topics.close()
+            await asyncio.to_thread(own.kill)
+            await eventually(lambda: instance.queries.status(home).reason != "")
+            assert instance.queries.status(home).can_answer
+            assert instance.get(1) == [("Isabelle", float(score))]
+        # 3. One line each time, not one a try.
+        lines = [record for record in caplog.records if record.name.startswith("topology")]
+        assert len([line for line in lines if "not filled" in line.getMessage()]) == 3
+
+
+class FullDisk(MemoryStores):
+    """Stores whose disk is full while `full` is set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.full = False
+
+    def open(self, name: StoreName, partition: int) -> Store:
+        store = super().open(name, partition)
+        write = store.write
+
+        def write_or_fail(changes: Mapping[int, bytes | None], fill: Fill) -> None:
+            if self.full:
+                raise StateUnusable("no space left on device")
+            write(changes, fill)
+
+        store.write = write_or_fail  # type: ignore[method-assign]
+        return store
+
+    def reopen(self, name: StoreName, partition: int) -> Store:
+        if self.full:
+            raise StateUnusable("no space left on device")
+        return super().reopen(name, partition)
+
+
+async def test_a_full_disk_is_named_and_nothing_is_lost(topics: StoreTopics) -> None:
+    stores = FullDisk()
+    async with running(topics, stores) as instance:
+        await eventually(lambda: instance.caught_up)
+        stores.full = True
+        await topics.board(1, board((1, 9000), (3, 1), generation=2))
+        await eventually(lambda: "no space left" in instance.queries.status(partition_for(1, 4)).reason)
+        assert instance.get(1) == SHOWN
+        stores.full = False
+        await eventually(lambda: instance.caught_up)
+        assert instance.get(1) == [("Elyse", 9000.0), ("Isabelle", 1.0)]
+
+
+async def test_the_event_loop_is_not_held_up_by_a_restore(topics: StoreTopics, tmp_path: Path) -> None:
+    producer = AIOKafkaProducer(bootstrap_servers=topics.bootstrap_servers, linger_ms=5)
+    await producer.start()
+    value = board(*((player, 1000 - player) for player in range(20))).to_json()
+    sent = [
+        await producer.send(topics.names.high_scores, value, b"%d" % product, partition_for(product, 4))
+        for product in range(10_000)
+    ]
+    await asyncio.gather(*sent)
+    await producer.stop()
+    async with running(topics, tmp_path, options=QUICK) as instance:
+        started_s = last_s = time.perf_counter()
+        pauses_ms = []
+        while not instance.caught_up:
+            await asyncio.sleep(0)
+            now_s = time.perf_counter()
+            pauses_ms.append((now_s - last_s) * 1000)
+            last_s = now_s
+        pauses_ms.sort()
+        logger.info(
+            "%.0f full boards/s, pauses of the event loop: p99 %.1f ms, worst %.1f ms",
+            10_000 / (last_s - started_s),
+            pauses_ms[int(len(pauses_ms) * 0.99)],
+            pauses_ms[-1],
+        )
+        assert pauses_ms[int(len(pauses_ms) * 0.99)] < 10

@@ -1,0 +1,111 @@
+"""The state directory: what survives, what is refused, what is filled again."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from topology.errors import StateUnusable
+from topology.stores.directory import StateDirectory
+from topology.stores.protocol import Fill
+
+FILL = Fill("topic", 7, restored=True, current_at_ms=123)
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> StateDirectory:
+    return StateDirectory(tmp_path, "app")
+
+
+def test_stores_notes_and_positions_survive(tmp_path: Path, directory: StateDirectory) -> None:
+    directory.open("leader-boards", 3).write({1: b"x"}, FILL)
+    directory.save_note("topics", "text")
+    directory.close()
+    again = StateDirectory(tmp_path, "app")
+    assert again.kept("leader-boards") == [3]
+    assert again.opened("leader-boards") == {}
+    store = again.open("leader-boards", 3)
+    assert (store.get(1), store.fill, again.load_note("topics")) == (b"x", FILL, "text")
+    again.close()
+
+
+def test_a_dropped_store_is_gone(directory: StateDirectory) -> None:
+    directory.open("leader-boards", 3).write({1: b"x"}, FILL)
+    directory.drop("leader-boards", 3)
+    assert (directory.kept("leader-boards"), directory.opened("leader-boards")) == ([], {})
+    assert directory.open("leader-boards", 3).fill is None
+    directory.close()
+
+
+def test_a_second_user_of_a_directory_is_told(tmp_path: Path, directory: StateDirectory) -> None:
+    with pytest.raises(StateUnusable, match="in use by another process"):
+        StateDirectory(tmp_path, "app")
+    StateDirectory(tmp_path, "other-app").close()
+    directory.close()
+    StateDirectory(tmp_path, "app").close()
+
+
+@pytest.mark.parametrize("victim", ["CURRENT", "MANIFEST-*", "*.sst", "*"])
+def test_a_broken_store_is_filled_again(
+    tmp_path: Path, directory: StateDirectory, victim: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    directory.open("players", 0).write(dict.fromkeys(range(1000), b"x" * 100), FILL)
+    directory.reopen("players", 0)
+    directory.close()
+    for path in (tmp_path / "app" / "players" / "0").glob(victim):
+        path.write_bytes(b"\x00garbage" * 10)
+    again = StateDirectory(tmp_path, "app")
+    store = again.open("players", 0)
+    assert store.fill is None
+    assert list(store.scan()) == []
+    assert "filled again from its topic" in caplog.text
+    again.close()
+
+
+def test_a_store_of_another_format_is_filled_again(
+    tmp_path: Path, directory: StateDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory.open("players", 0).write({1: b"x"}, FILL)
+    directory.close()
+    monkeypatch.setattr("topology.stores.rocksdb.FORMAT_VERSION", 2)
+    again = StateDirectory(tmp_path, "app")
+    assert again.open("players", 0).fill is None
+    again.close()
+
+
+def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StateUnusable, match="file"):
+        StateDirectory(tmp_path / "file", "app")
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from topology.stores.directory import StateDirectory
+from topology.stores.protocol import Fill
+store = StateDirectory(Path(sys.argv[1]), "app").open("leader-boards", 0)
+print("ready", flush=True)
+for position in range(1, 10**9):
+    store.write({key: b"%d" % position for key in range(50)}, Fill("t", position, False, 0))
+"""
+
+
+def test_values_and_position_agree_after_a_kill(tmp_path: Path) -> None:
+    for round_number in range(3):
+        writer = subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path)], stdout=subprocess.PIPE)
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == b"ready\n"
+        time.sleep(0.05 + 0.07 * round_number)  # how far it gets is what differs, nothing is waited for
+        os.kill(writer.pid, signal.SIGKILL)
+        writer.wait()
+        writer.stdout.close()
+        directory = StateDirectory(tmp_path, "app")
+        store = directory.open("leader-boards", 0)
+        assert store.fill is not None
+        assert {value for _, value in store.scan()} == {b"%d" % store.fill.position}
+        directory.close()

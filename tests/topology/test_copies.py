@@ -1,0 +1,190 @@
+"""What records do to a store: boards merge, the last name counts, what cannot be used is counted."""
+
+import json
+
+import pytest
+
+from tests.drivers.stores import TOPIC_ID, FedRecord, StoresDriver, board
+from topology.partitioner import partition_for
+from topology.records import Board
+from topology.store_copy import why_begin_again
+from topology.stores.protocol import Fill
+
+
+def stored(driver: StoresDriver, product_id: int) -> Board | None:
+    value = driver.boards[partition_for(product_id, driver.partition_count)].store.get(product_id)
+    return None if value is None else Board.from_json(value)
+
+
+def test_boards_of_one_generation_merge() -> None:
+    driver = StoresDriver()
+    driver.board(1, board((3, 40), (1, 10)))
+    driver.board(1, Board(1, board((2, 20)).known, ()))
+    merged = stored(driver, 1)
+    assert merged is not None
+    assert [entry.player_id for entry in merged.known] == [3, 2, 1]
+
+
+def test_a_higher_generation_replaces_and_a_lower_one_is_ignored() -> None:
+    driver = StoresDriver()
+    driver.board(1, board((3, 40), generation=1))
+    newer = board((1, 5), generation=2)
+    driver.board(1, newer)
+    driver.board(1, board((3, 90), generation=1))
+    assert stored(driver, 1) == newer
+
+
+def test_a_board_is_cut_at_its_places() -> None:
+    driver = StoresDriver(places=2)
+    driver.board(1, board((3, 40), (1, 10)))
+    driver.board(1, board((2, 50)))
+    merged = stored(driver, 1)
+    assert merged is not None
+    assert [entry.score for entry in merged.known] == [50, 40]
+
+
+def test_records_of_one_slice_are_taken_in_order() -> None:
+    driver = StoresDriver(partitions=1)
+    copy = driver.boards[0]
+    values = [board((3, 1)), None, board((2, 7)), board((1, 9), generation=2)]
+    records = [FedRecord(index, b"1", value and value.to_json()) for index, value in enumerate(values)]
+    assert copy.apply(records, 0) == 4
+    assert stored(driver, 1) == values[-1]
+    assert copy.position == 4
+
+
+def test_a_record_read_again_is_not_used_again() -> None:
+    driver = StoresDriver(partitions=1)
+    driver.feed_board(b"1", board((3, 1)).to_json())
+    driver.feed_board(b"1", None)
+    driver.boards[0].apply([FedRecord(0, b"1", board((3, 1)).to_json())], 0)
+    assert stored(driver, 1) is None
+
+
+def test_a_late_older_board_is_to_be_published_again() -> None:
+    driver = StoresDriver(partitions=1)
+    copy = driver.boards[0]
+    newer = board((3, 40), (1, 10))
+    older = Board(1, newer.known[1:], ())
+    driver.feed_board(b"1", older.to_json())
+    driver.feed_board(b"1", newer.to_json())
+    assert list(copy.lacking(0.0)) == []
+    driver.feed_board(b"1", older.to_json())
+    driver.feed_board(b"2", older.to_json())
+    [(product_id, value)] = copy.lacking(0.0)
+    merged = Board.from_json(value)
+    assert product_id == 1
+    assert set(merged.known) >= set(newer.known)
+    assert list(copy.lacking(60.0)) == [], "it may still be followed by a whole one"
+    # Until it is published, the store remembers to read the late record again.
+    assert copy.fill is not None
+    assert (copy.fill.position, copy.position) == (2, 4)
+    driver.feed_board(b"1", value)
+    assert list(copy.lacking(0.0)) == []
+    assert copy.fill.position == copy.position == 5
+
+
+def test_a_lower_generation_behind_a_higher_one_is_to_be_published_over() -> None:
+    driver = StoresDriver(partitions=1)
+    driver.feed_board(b"1", board((3, 40), generation=2).to_json())
+    driver.feed_board(b"1", board((3, 90), generation=1).to_json())
+    assert [product_id for product_id, _ in driver.boards[0].lacking(0.0)] == [1]
+
+
+BEYOND_64_BITS = board((2**63, 1)).to_json()
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "reason"),
+    [
+        (None, b"{}", "key"),
+        (b"01", b"{}", "key"),
+        (b"1.0", b"{}", "key"),
+        (b"\xff", b"{}", "key"),
+        (b"9223372036854775808", b"{}", "key"),
+        (b"1", b"", "value"),
+        (b"1", b"[]", "value"),
+        (b"1", b"null", "value"),
+        (b"1", b"{", "value"),
+        (b"1", b"[" * 100_000, "value"),
+        (b"1", b'{"generation":1e999,"known":[],"pending":[],"pending_lost":0}', "value"),
+        (b"1", b'{"generation":1,"known":[{"score":NaN}],"pending":[],"pending_lost":0}', "value"),
+        (
+            b"1",
+            BEYOND_64_BITS,
+            "value",
+        ),
+    ],
+)
+def test_a_board_record_that_cannot_be_used_is_counted_and_passed(key: bytes | None, value: bytes, reason: str) -> None:
+    driver = StoresDriver(partitions=1)
+    driver.feed_board(key, value)
+    assert driver.unusable.counts == {("high-scores", reason): 1}
+    assert driver.boards[0].position == 1
+
+
+def test_a_board_in_the_wrong_partition_is_not_used() -> None:
+    driver = StoresDriver(partitions=4)
+    wrong = (partition_for(1, 4) + 1) % 4
+    driver.feed_board(b"1", board((3, 1)).to_json(), wrong)
+    assert driver.unusable.counts == {("high-scores", "partition"): 1}
+    assert driver.get(1) is None
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (None, b'{"id":1,"name":"x"}'),
+        (b"1", b'{"id":2,"name":"x"}'),
+        (b"1", b'{"id":1,"name":"\\ud800"}'),
+        (b"1", b"5"),
+        (b"1", b'{"id":1}'),
+    ],
+)
+def test_a_table_record_that_cannot_be_used_is_counted_and_passed(key: bytes | None, value: bytes) -> None:
+    driver = StoresDriver()
+    driver.feed_table("players", key, value)
+    assert driver.unusable.counts == {("players", "record"): 1}
+    assert list(driver.tables["players"].store.scan()) == []
+
+
+def test_changes_of_a_table_are_counted() -> None:
+    driver = StoresDriver()
+    players = driver.tables["players"]
+    driver.name("players", {1: "Elyse", 2: "Mitch"})
+    driver.name("players", {1: "Ely", 2: None, 3: None})
+    assert (players.added, players.deleted) == (2, 1)
+
+
+def test_heavy_records_are_taken_in_slices() -> None:
+    driver = StoresDriver(partitions=1)
+    value = board(*((player, 1000 - player) for player in range(20))).to_json()
+    records = [FedRecord(offset, str(offset).encode(), value) for offset in range(500)]
+    done = driver.boards[0].apply(records, 0)
+    assert 0 < done < 500
+    assert driver.boards[0].fill == Fill(TOPIC_ID, done, restored=True, current_at_ms=0)
+    assert json.loads(driver.boards[0].store.get(done - 1) or b"")["generation"] == 1
+    assert driver.boards[0].store.get(done) is None
+
+
+DAY_MS = 86_400_000
+
+
+@pytest.mark.parametrize(
+    ("fill", "now_ms", "begins_again"),
+    [
+        (None, 0, True),
+        (Fill("a", 5, True, 0), 0, False),
+        (Fill("b", 5, True, 0), 0, True),
+        (Fill("a", 3, True, 0), 0, False),
+        (Fill("a", 2, True, 0), 0, True),
+        (Fill("a", 9, True, 0), 0, False),
+        (Fill("a", 10, True, 0), 0, True),
+        (Fill("a", 5, True, 0), DAY_MS, False),
+        (Fill("a", 5, True, 0), DAY_MS + 1, True),
+        (Fill("a", 9, True, 0), DAY_MS + 1, False),
+    ],
+)
+def test_a_store_goes_on_where_it_can(fill: Fill | None, now_ms: int, begins_again: bool) -> None:
+    reason = why_begin_again(fill, "a", begin=3, end=9, now_ms=now_ms, delete_retention_ms=DAY_MS)
+    assert (reason is not None) is begins_again

@@ -1,0 +1,118 @@
+"""A copy of a partition of `high-scores`: boards, merged."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from topology.errors import InvalidRecord
+from topology.partitioner import partition_of_key
+from topology.records import ID_MAX, ID_MIN, Board, merge, parse_id
+from topology.store_copy import Record, Shared, StoreCopy, Unusable
+from topology.stores.protocol import Store
+
+
+class _Lacking(NamedTuple):
+    """The first record of a board that lacked something which the store has.
+
+    Attributes:
+        offset: where it lies.
+        since_s: when it was read, monotonic.
+    """
+
+    offset: int
+    since_s: float
+
+
+class BoardCopy(StoreCopy):
+    """A partition of `high-scores` in `leader-boards`: boards are merged.
+
+    Remembers whose last record lacks something that the store has: compaction keeps the last record, so the merged
+    board has to be published again. The position that the store remembers stays before such a record until that has
+    happened, so that it is not forgotten when this process ends; reading boards again changes nothing.
+
+    Attributes:
+        places: how many entries a merged list keeps.
+        partition_count: how many partitions the topic has; a key that belongs to another one is not used.
+    """
+
+    def __init__(
+        self, topic: str, partition: int, store: Store, shared: Shared, on_reset: Callable[[], None], places: int
+    ) -> None:
+        super().__init__("leader-boards", topic, partition, store, shared, on_reset)
+        self.places = places
+        self.partition_count = 0
+        self._changes: dict[int, Board | None] = {}
+        self._values: dict[int, bytes | None] = {}
+        self._lacking: dict[int, _Lacking] = {}
+
+    def lacking(self, for_s: float) -> Iterator[tuple[int, bytes]]:
+        """Yield the boards whose last record has lacked something for a while.
+
+        Args:
+            for_s: this long.
+
+        Yields:
+            Product ids, and the boards to publish as JSON.
+        """
+        read_before_s = time.monotonic() - for_s
+        for product_id, lacking in list(self._lacking.items()):
+            if lacking.since_s <= read_before_s and (value := self.store.get(product_id)) is not None:
+                yield product_id, value
+
+    def _use(self, record: Record) -> None:
+        product_id, new = self._decode(record)
+        old = self._changes[product_id] if product_id in self._changes else self._stored(product_id)
+        merged = None if new is None else merge(old, new, self.places)
+        if merged != old:
+            self._changes[product_id] = merged
+            # The record's own bytes when they are the whole board: encoding it again would cost more than the rest.
+            self._values[product_id] = record.value if merged is new or merged is None else merged.to_json()
+        if merged == new:
+            self._lacking.pop(product_id, None)
+        else:
+            self._lacking.setdefault(product_id, _Lacking(record.offset, time.monotonic()))
+
+    def _commit(self) -> None:
+        earliest_lacking = next(iter(self._lacking.values()), None)
+        position = self.position if earliest_lacking is None else earliest_lacking.offset
+        self.store.write(self._values, self._next_fill(position))
+        changes = self._changes
+        self._changes, self._values = {}, {}
+        for product_id, board in changes.items():
+            self._shared.listener.board_changed(self.partition, product_id, board)
+
+    def _discard(self) -> None:
+        self._changes, self._values = {}, {}
+        self._lacking = {}
+
+    def _stored(self, product_id: int) -> Board | None:
+        value = self.store.get(product_id)
+        return None if value is None else Board.from_json(value)
+
+    def _decode(self, record: Record) -> tuple[int, Board | None]:
+        key = record.key or b""
+        try:
+            product_id = parse_id(key.decode("utf-8", "replace"))
+        except InvalidRecord as error:
+            raise Unusable("key", error) from error
+        if partition_of_key(key, self.partition_count or 1) != self.partition:
+            misplaced = InvalidRecord(f"key {product_id} does not belong to partition {self.partition}")
+            raise Unusable("partition", misplaced)
+        if record.value is None:
+            return product_id, None
+        try:
+            board = Board.from_json(record.value)
+            _check_ids(board)
+        except OverflowError as error:
+            raise Unusable("value", InvalidRecord(f"not a board: {error}")) from error
+        except InvalidRecord as error:
+            raise Unusable("value", error) from error
+        return product_id, board
+
+
+def _check_ids(board: Board) -> None:
+    for entry in (*board.known, *board.pending):
+        if not ID_MIN <= entry.player_id <= ID_MAX:
+            raise InvalidRecord(f"not a board: player id {entry.player_id}")

@@ -1,0 +1,56 @@
+"""Publishes boards on `high-scores` again, when the last record of one lacks what its store has."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaError
+
+from topology.errors import BrokerUnavailable
+from topology.topics import HIGH_SCORES
+
+
+class BoardProducer:
+    """A producer that connects when there is something to publish, which is seldom.
+
+    Args:
+        bootstrap_servers: Kafka, `host:port`, or several with commas between.
+    """
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        self._bootstrap_servers = bootstrap_servers
+        self._producer: AIOKafkaProducer | None = None
+        self._starting = asyncio.Lock()
+
+    async def publish(self, partition: int, product_id: int, board: bytes) -> None:
+        """Publish a board.
+
+        Args:
+            partition: the partition of `high-scores`.
+            product_id: the key.
+            board: the board as JSON.
+
+        Raises:
+            BrokerUnavailable: Kafka did not take it.
+        """
+        try:
+            producer = await self._started()
+            await producer.send_and_wait(HIGH_SCORES, board, key=str(product_id).encode(), partition=partition)
+        except (KafkaError, OSError) as error:
+            raise BrokerUnavailable(f"board {product_id} could not be published: {error!r}") from error
+
+    async def close(self) -> None:
+        """Close the connection, if there is one."""
+        if self._producer is not None:
+            with suppress(KafkaError, OSError):
+                await self._producer.stop()
+
+    async def _started(self) -> AIOKafkaProducer:
+        async with self._starting:
+            if self._producer is None:
+                producer = AIOKafkaProducer(bootstrap_servers=self._bootstrap_servers, acks="all")
+                await producer.start()
+                self._producer = producer
+            return self._producer

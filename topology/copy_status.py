@@ -1,0 +1,22 @@
+"""How far this instance's copy of a store partition is: a value, never an exception."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class CopyStatus:
+    """One partition of `leader-boards` on this instance, the tables it needs included.
+
+    Attributes:
+        can_answer: it was filled to the end of its topic once, so its answers are boards as they are or were.
+        caught_up: it has reached the end of its topic partition as last seen.
+        lag: records behind the end of its topic partition as last seen.
+        reason: what it waits for; empty when it is caught up.
+    """
+
+    can_answer: bool
+    caught_up: bool
+    lag: int
+    reason: str

@@ -1,0 +1,254 @@
+"""A session with Kafka in which stores are filled: it lasts as long as the broker answers.
+
+Two loops share one consumer: `fill` writes records as they come, `upkeep` decides which partitions the consumer reads
+and from where.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.errors import OffsetOutOfRangeError, RecordTooLargeError
+
+from topology.store_copy import StoreCopy, why_begin_again
+from topology.topic_ids import TopicCatalog, TopicDescription, kafka_errors
+from topology.topics import DELETE_RETENTION_MS
+
+logger = logging.getLogger(__name__)
+
+_REQUEST_TIMEOUT_MS: Final = 5_000
+_POLL_TIMEOUT_MS: Final = 200
+_FETCHES_END_S: Final = 0.01
+_FETCH_MAX_BYTES: Final = 4 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class FillOptions:
+    """How stores are filled.
+
+    Attributes:
+        max_records: the most records of one poll.
+        upkeep_every_s: how often topics, ends and what is to be published again are looked after.
+        retry_after_s: how long to wait before a broker that did not answer is tried again.
+        fetch_wait_ms: how long the broker holds a fetch that finds nothing; also how long it may take until other
+            partitions are read. New records do not wait for it.
+        lacking_for_s: how long the last record of a board may lack something before the board is published again.
+        keep_alive_ms: how often a store that gets no records notes that it is current.
+        delete_retention_ms: of a topic that does not tell.
+    """
+
+    max_records: int = 500
+    upkeep_every_s: float = 1.0
+    retry_after_s: float = 0.5
+    fetch_wait_ms: int = 100
+    lacking_for_s: float = 1.0
+    keep_alive_ms: int = 60_000
+    delete_retention_ms: int = DELETE_RETENTION_MS
+
+
+class Owner(Protocol):
+    """Whoever holds the copies; the materializer."""
+
+    @property
+    def topic_names(self) -> list[str]:
+        """The topics that are of interest."""
+
+    async def topics_described(self, described: dict[str, TopicDescription]) -> list[StoreCopy]:
+        """Take note of the topics that exist, and return the copies to fill from them."""
+
+    def now_ms(self) -> int:
+        """Return the wall-clock time."""
+
+    def resumed(self) -> None:
+        """Every copy has been looked at, and they are being filled from now on."""
+
+    def progressed(self) -> None:
+        """Some copies may have come further."""
+
+    async def look_after(self) -> None:
+        """Do what is due from time to time."""
+
+
+class FillSession:
+    """One session.
+
+    Args:
+        bootstrap_servers: Kafka, `host:port`, or several with commas between.
+        owner: whose copies are filled.
+        changed: set when the copies to fill are others.
+        options: how they are filled.
+    """
+
+    def __init__(self, bootstrap_servers: str, owner: Owner, changed: asyncio.Event, options: FillOptions) -> None:
+        self._bootstrap_servers = bootstrap_servers
+        self._owner = owner
+        self._changed = changed
+        self._options = options
+        self._assigned: dict[TopicPartition, StoreCopy] = {}
+        self._out_of_range: set[TopicPartition] = set()
+        self._delete_retention_ms: dict[str, int] = {}
+
+    async def run(self) -> None:
+        """Fill until something is wrong, or until cancelled.
+
+        Raises:
+            BrokerUnavailable: Kafka does not answer.
+            StateUnusable: a store cannot be written.
+        """
+        async with TopicCatalog(self._bootstrap_servers) as catalog, self._consumer() as consumer:
+            await self._upkeep(catalog, consumer)
+            self._owner.resumed()
+            filling = asyncio.create_task(self._fill(consumer), name="fill-stores")
+            filling.add_done_callback(lambda _: self._changed.set())
+            try:
+                while True:
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(self._options.upkeep_every_s):
+                            await self._changed.wait()
+                    self._changed.clear()
+                    if filling.done():
+                        await filling
+                    await self._upkeep(catalog, consumer)
+            finally:
+                filling.cancel()
+                await asyncio.wait([filling])
+
+    # Records to stores
+
+    async def _fill(self, consumer: AIOKafkaConsumer) -> None:
+        while True:
+            for topic_partition, records in (await self._poll(consumer)).items():
+                copy = self._assigned.get(topic_partition)
+                if copy is not None:
+                    await _apply(copy, records)
+            await self._observe(consumer)
+            self._owner.progressed()
+
+    async def _poll(self, consumer: AIOKafkaConsumer) -> dict[TopicPartition, list[Any]]:
+        async with kafka_errors(self._bootstrap_servers):
+            try:
+                found: dict[TopicPartition, list[Any]] = await consumer.getmany(
+                    timeout_ms=_POLL_TIMEOUT_MS, max_records=self._options.max_records
+                )
+                return found
+            except OffsetOutOfRangeError as error:
+                self._out_of_range |= set(error.args[0])
+                self._changed.set()
+            except RecordTooLargeError as error:
+                logger.warning("skipped a record that is larger than a fetch: %s", error)
+        return {}
+
+    async def _observe(self, consumer: AIOKafkaConsumer) -> None:
+        """Take the ends that came with the last fetches, and move over offsets that hold no record."""
+        assigned = consumer.assignment()
+        for topic_partition, copy in self._assigned.items():
+            end = consumer.last_stable_offset(topic_partition) if topic_partition in assigned else None
+            if end is not None and end >= 0:
+                copy.end = end
+                if copy.position < end:
+                    # Every record before the consumer's position has been applied above. Returns without waiting.
+                    copy.skip_to(await consumer.position(topic_partition))
+
+    # Which partitions, and from where
+
+    async def _upkeep(self, catalog: TopicCatalog, consumer: AIOKafkaConsumer) -> None:
+        described = await catalog.describe(self._owner.topic_names)
+        copies = await self._owner.topics_described(described)
+        await self._assign(catalog, consumer, described, copies)
+        for copy in copies:
+            copy.settle(self._options.keep_alive_ms)
+        self._owner.progressed()
+        await self._owner.look_after()
+
+    async def _assign(
+        self,
+        catalog: TopicCatalog,
+        consumer: AIOKafkaConsumer,
+        described: dict[str, TopicDescription],
+        copies: Sequence[StoreCopy],
+    ) -> None:
+        wanted = {TopicPartition(copy.topic, copy.partition): copy for copy in copies}
+        unchecked = [
+            topic_partition
+            for topic_partition, copy in wanted.items()
+            if self._assigned.get(topic_partition) is not copy
+            or topic_partition in self._out_of_range
+            or copy.fill is None
+            or copy.fill.topic_id != described[copy.topic].topic_id
+        ]
+        if not unchecked and wanted.keys() == self._assigned.keys():
+            return
+        retention_ms = {copy.topic: await self._retention_ms(catalog, copy.topic) for copy in copies}
+        begins, ends = await self._offsets(consumer, unchecked)
+        # No await from here to the last seek: records that the loop beside reads belong to what is decided here.
+        wanted = {topic_partition: copy for topic_partition, copy in wanted.items() if not copy.dropped}
+        for topic_partition in wanted.keys() & set(unchecked):
+            copy = wanted[topic_partition]
+            topic_id = described[copy.topic].topic_id
+            if self._assigned.get(topic_partition) is not copy:
+                copy.rewind()
+            fill = copy.fill._replace(position=copy.position) if copy.fill else None
+            begin, end = begins[topic_partition], ends[topic_partition]
+            reason = why_begin_again(fill, topic_id, begin, end, self._owner.now_ms(), retention_ms[copy.topic])
+            if reason is not None:
+                level = logging.INFO if fill is None else logging.WARNING
+                logger.log(level, "filling store %s/%d from offset %d: %s", copy.name, copy.partition, begin, reason)
+                copy.begin(topic_id, begin)
+            copy.resume(end)
+        consumer.assign(list(wanted))
+        for topic_partition, copy in wanted.items():
+            consumer.seek(topic_partition, copy.position)
+        self._assigned = wanted
+        self._out_of_range.clear()
+
+    async def _offsets(
+        self, consumer: AIOKafkaConsumer, topic_partitions: Iterable[TopicPartition]
+    ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+        partitions = list(topic_partitions)
+        async with kafka_errors(self._bootstrap_servers), asyncio.timeout(_REQUEST_TIMEOUT_MS / 1000):
+            return await consumer.beginning_offsets(partitions), await consumer.end_offsets(partitions)
+
+    async def _retention_ms(self, catalog: TopicCatalog, topic: str) -> int:
+        if topic not in self._delete_retention_ms:
+            told = await catalog.delete_retention_ms(topic)
+            self._delete_retention_ms[topic] = self._options.delete_retention_ms if told is None else told
+        return self._delete_retention_ms[topic]
+
+    @asynccontextmanager
+    async def _consumer(self) -> AsyncIterator[AIOKafkaConsumer]:
+        consumer = AIOKafkaConsumer(
+            bootstrap_servers=self._bootstrap_servers,
+            group_id=None,
+            enable_auto_commit=False,
+            # Where to go on is decided here: a store must never skip or repeat without knowing it.
+            auto_offset_reset="none",
+            isolation_level="read_committed",
+            request_timeout_ms=_REQUEST_TIMEOUT_MS,
+            fetch_max_wait_ms=self._options.fetch_wait_ms,
+            fetch_max_bytes=_FETCH_MAX_BYTES,
+        )
+        try:
+            async with kafka_errors(self._bootstrap_servers):
+                await consumer.start()
+            yield consumer
+        finally:
+            # aiokafka's stop lets the cancellation of its own fetches out, as if this task was cancelled, and then
+            # closes no connection: let the fetches end first, and take what comes out only as a result.
+            consumer.unsubscribe()
+            await asyncio.sleep(_FETCHES_END_S)
+            await asyncio.gather(consumer.stop(), return_exceptions=True)
+
+
+async def _apply(copy: StoreCopy, records: Sequence[Any]) -> None:
+    epoch = copy.epoch
+    done = 0
+    while done < len(records) and copy.epoch == epoch:
+        done = copy.apply(records, done)
+        # Requests are answered between slices.
+        await asyncio.sleep(0)

@@ -1,0 +1,25 @@
+"""Key text → partition, as Kafka's Java producers, and so Spark's Kafka sink, choose it."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from aiokafka.partitioner import murmur2
+
+
+def partition_of_key(key: bytes, partitions: int) -> int:
+    """Return the partition of a record's key.
+
+    Follows `BuiltInPartitioner.partitionForKey` of Kafka's clients.
+
+    Args:
+        key: the key's bytes.
+        partitions: how many the topic has, at least 1.
+    """
+    return int(murmur2(key) & 0x7FFFFFFF) % partitions
+
+
+@lru_cache(maxsize=65536)
+def partition_for(product_id: int, partitions: int) -> int:
+    """Return the partition of the record, and of the store, that has `product_id` as its key."""
+    return partition_of_key(str(product_id).encode(), partitions)
