@@ -1,0 +1,72 @@
+"""A whole answer as one value, shared by the ASGI front and the FastAPI routes so that they cannot differ."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from starlette.responses import Response
+from starlette.types import Send
+
+HOP: Final = b"x-leaderboard-hop"
+"""Marks a request that an instance has forwarded; it is never forwarded again."""
+
+SERVED_BY: Final = b"x-served-by"
+STORE_ROLE: Final = b"x-store-role"
+STORE_LAG: Final = b"x-store-lag"
+PARTITIONS: Final = b"x-partitions"
+MISSING_PARTITIONS: Final = b"x-missing-partitions"
+
+Headers = list[tuple[bytes, bytes]]
+
+JSON_TYPE: Final = (b"content-type", b"application/json")
+
+_OPAQUE_TAG: Final = re.compile(rb'"[^"]*"')
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Status, headers (lower case, without the length) and body.
+
+    Attributes:
+        etag: the quoted entity tag that `If-None-Match` is compared with, or None.
+    """
+
+    status: int
+    headers: Headers
+    body: bytes
+    etag: bytes | None = None
+
+    def to_response(self) -> Response:
+        """Return the answer as FastAPI's routes hand it on."""
+        response = Response(status_code=self.status)
+        response.body = self.body
+        response.raw_headers = self._sent_headers()
+        return response
+
+    async def send(self, send: Send) -> None:
+        """Send the answer as ASGI messages."""
+        await send({"type": "http.response.start", "status": self.status, "headers": self._sent_headers()})
+        await send({"type": "http.response.body", "body": self.body})
+
+    def _sent_headers(self) -> Headers:
+        if self.status == 304:
+            return self.headers
+        return [*self.headers, (b"content-length", b"%d" % len(self.body))]
+
+
+def header(headers: Headers, name: bytes) -> bytes | None:
+    """Return a request header, its lines joined as RFC 9110 section 5.2 says, or None."""
+    values = [value for key, value in headers if key == name]
+    return b", ".join(values) if values else None
+
+
+def conditional(answer: Answer, if_none_match: bytes | None) -> Answer:
+    """Return the answer, or 304 when the client has it already (RFC 9110 section 13.1.2: tags compare weakly)."""
+    if if_none_match is None or answer.etag is None:
+        return answer
+    if if_none_match.strip() != b"*" and answer.etag not in _OPAQUE_TAG.findall(if_none_match):
+        return answer
+    kept = [(name, value) for name, value in answer.headers if name != b"content-type"]
+    return Answer(304, kept, b"", answer.etag)

@@ -1,0 +1,89 @@
+"""What the API is made of: everything comes in through `create_app`, nothing through a global."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import httpx
+
+from topology.host_metadata import ClusterMap, HostInfo
+from topology.queries import PartitionStatus, Rendered
+
+
+class BoardQueries(Protocol):
+    """What the API asks of `topology.queries.Queries`; named, so that tests can run a cluster in one process."""
+
+    @property
+    def version(self) -> int:
+        """A number that grows with every change that a reader could see."""
+
+    @property
+    def partition_count(self) -> int:
+        """How many partitions the store has; 0 while that is not known."""
+
+    def partition_for(self, product_id: int) -> int:
+        """Return the partition of a product."""
+
+    def status(self, partition: int) -> PartitionStatus:
+        """Return what this instance can say about `partition`, held or not."""
+
+    def get(self, product_id: int, limit: int) -> Rendered | None:
+        """Return the board of a product, or None when there is none to show."""
+
+    def boards(
+        self, partitions: Iterable[int], limit: int, first: int | None = None, last: int | None = None
+    ) -> list[tuple[int, bytes]]:
+        """Return the boards to show, ascending by product id."""
+
+    def count(self, partitions: Iterable[int]) -> int:
+        """Return how many boards there are to show."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeerSettings:
+    """How this instance talks to its peers; times in seconds.
+
+    Attributes:
+        connect_timeout_s: then the next holder is asked.
+        read_timeout_s: how long a peer may be silent while it answers for one board.
+        gather_timeout_s: the same while it answers for many.
+        down_for_s: how long a host that failed is tried last; then one request tries it again.
+        connections: at most so many to one peer.
+        idle_expiry_s: how long an unused one is kept; shorter than the server's keep-alive (uvicorn: 5), so that a
+            request seldom meets a connection that is just being closed.
+    """
+
+    connect_timeout_s: float = 0.25
+    read_timeout_s: float = 1.0
+    gather_timeout_s: float = 5.0
+    down_for_s: float = 2.0
+    connections: int = 256
+    idle_expiry_s: float = 3.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Components:
+    """What one instance answers with.
+
+    Attributes:
+        queries: the boards of this instance's partitions.
+        cluster: returns the map of the last assignment; one snapshot serves a whole decision.
+        host: where peers reach this instance.
+        depth: the most entries served of a board.
+        ready: returns why the instance should get no traffic, or None.
+        peers: how to talk to the other instances.
+        transport: what carries the requests to them; None for the network.
+        clock: monotonic seconds.
+    """
+
+    queries: BoardQueries
+    cluster: Callable[[], ClusterMap]
+    host: HostInfo
+    depth: int
+    ready: Callable[[], str | None]
+    peers: PeerSettings = field(default_factory=PeerSettings)
+    transport: httpx.AsyncBaseTransport | None = None
+    clock: Callable[[], float] = time.monotonic

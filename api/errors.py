@@ -1,0 +1,129 @@
+"""The one table from domain errors to problems (RFC 9457); no other module chooses the status of an error.
+
+LeaderboardError (topology.errors)
+├── Fix
+│   ├── InvalidRequest         an id, a limit or a range that cannot be
+│   ├── NoSuchBoard            nothing to show for a product
+│   └── Unrouted               no such path, or not with this method
+└── Retry
+    ├── PartitionsUnavailable  no copy of these partitions can answer now
+    └── NotReady               the instance should get no traffic yet
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, Final
+from urllib.parse import quote
+
+from api.answers import Answer, Headers
+from topology.errors import Fix, LeaderboardError, Retry
+
+PROBLEM_TYPE: Final = "application/problem+json"
+RETRY_AFTER_S: Final = 1
+_INSTANCE_MAX_CHARACTERS: Final = 500
+
+
+class InvalidRequest(Fix):
+    """An id, a limit or a range that cannot be; the message says what can."""
+
+
+class NoSuchBoard(Fix):
+    """There is nothing to show for a product."""
+
+    def __init__(self, product_id: int) -> None:
+        super().__init__(
+            f"Product {product_id} has no board: it is unknown, or has no score of a known player yet."
+            " GET /leaderboard lists the boards there are."
+        )
+
+
+class Unrouted(Fix):
+    """No route answers: an unknown path, or a method that it does not know."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(
+            "The routes are read-only: use GET or HEAD."
+            if status == HTTPStatus.METHOD_NOT_ALLOWED
+            else "No such path. /docs lists the routes, and /leaderboard/{productId} is the board of a product."
+        )
+        self.status = status
+
+
+class PartitionsUnavailable(Retry):
+    """No copy of these partitions can answer now.
+
+    Args:
+        reasons: why, for each partition.
+        hint: what else the caller can do.
+    """
+
+    def __init__(self, reasons: Mapping[int, str], hint: str = "") -> None:
+        why = "; ".join(f"partition {partition}: {reason}" for partition, reason in sorted(reasons.items()))
+        super().__init__(f"{why or 'the partitions are not known yet'}. Try again shortly{hint}.")
+        self.partitions = sorted(reasons)
+
+
+class NotReady(Retry):
+    """The instance should get no traffic yet; the message is the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What an error looks like from the outside."""
+
+    status: int
+    name: str
+    title: str
+
+
+KINDS: Final[Mapping[type[Exception], Kind]] = {
+    InvalidRequest: Kind(400, "invalid-request", "The request cannot be"),
+    NoSuchBoard: Kind(404, "no-such-board", "No such board"),
+    PartitionsUnavailable: Kind(503, "partitions-unavailable", "No copy can answer"),
+    NotReady: Kind(503, "not-ready", "Not ready"),
+    Retry: Kind(503, "try-again", "Not possible right now"),
+    Exception: Kind(500, "unexpected", "The service failed"),
+}
+"""An error is of the kind of its nearest base."""
+
+
+def problem(error: Exception, path: str) -> Answer:
+    """Return the problem that answers `error`.
+
+    Args:
+        error: what was raised.
+        path: the request's path, decoded.
+    """
+    kind = _kind(error)
+    fields: dict[str, Any] = {
+        "type": "about:blank" if isinstance(error, Unrouted) else f"urn:problem-type:leaderboard:{kind.name}",
+        "title": kind.title,
+        "status": kind.status,
+        "detail": _detail(error),
+        "instance": quote(path)[:_INSTANCE_MAX_CHARACTERS],
+    }
+    headers: Headers = [(b"content-type", PROBLEM_TYPE.encode())]
+    if isinstance(error, PartitionsUnavailable):
+        fields["partitions"] = error.partitions
+    if kind.status == HTTPStatus.SERVICE_UNAVAILABLE:
+        headers.append((b"retry-after", b"%d" % RETRY_AFTER_S))
+    if kind.status == HTTPStatus.METHOD_NOT_ALLOWED:
+        headers.append((b"allow", b"GET, HEAD"))
+    return Answer(kind.status, headers, json.dumps(fields, separators=(",", ":")).encode())
+
+
+def _kind(error: Exception) -> Kind:
+    if isinstance(error, Unrouted):
+        return Kind(error.status, "unrouted", HTTPStatus(error.status).phrase)
+    return next(KINDS[base] for base in type(error).__mro__ if base in KINDS)
+
+
+def _detail(error: Exception) -> str:
+    if isinstance(error, LeaderboardError):
+        return str(error)
+    # The message of an unexpected error may hold what is nobody's business outside.
+    return "The request met an error that nobody expected; the log of the instance has it. Please report it."

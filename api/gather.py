@@ -1,0 +1,205 @@
+"""Many boards: the partitions are asked in parallel, grouped by host; a part is never passed off as the whole."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Generic, TypeVar
+
+from api.answers import JSON_TYPE, MISSING_PARTITIONS, PARTITIONS, Answer, Headers
+from api.components import Components
+from api.errors import PartitionsUnavailable
+from api.framing import compose, unpack
+from api.peers import NoReply, Peers, Reply
+from api.router import Router
+from api.routing import Local, Remote, Route
+from topology.host_metadata import HostInfo
+
+Part = TypeVar("Part")
+BoardList = list[tuple[int, bytes]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Question(Generic[Part]):
+    """What is asked of each copy.
+
+    Attributes:
+        local: answers for partitions of this instance.
+        target: the internal path and query for partitions of a peer.
+        parse: reads the peer's answer; raises ValueError when it is none.
+    """
+
+    local: Callable[[list[int]], Part]
+    target: Callable[[list[int]], str]
+    parse: Callable[[bytes], Part]
+
+
+class Gather:
+    """Answers all, range and count.
+
+    Args:
+        components: what the instance answers with.
+        router: who answers for a partition.
+        peers: the other instances.
+    """
+
+    def __init__(self, components: Components, router: Router, peers: Peers) -> None:
+        self._queries = components.queries
+        self._host = components.host
+        self._router = router
+        self._peers = peers
+        self._composed: tuple[tuple[int, int], bytes] | None = None
+
+    async def boards(
+        self, limit: int, first: int | None = None, last: int | None = None, *, hop: bool, partial: bool
+    ) -> Answer:
+        """Return the boards of the cluster as one JSON object, ascending by product id.
+
+        Args:
+            limit: at most this many entries of each.
+            first: the lowest product id, inclusive.
+            last: the highest product id, inclusive.
+            hop: whether another instance has forwarded the request here.
+            partial: whether a part will do.
+
+        Raises:
+            PartitionsUnavailable: no copy of some partitions can answer, and a part will not do.
+        """
+        bounds = "" if first is None or last is None else f"&first={first}&last={last}"
+        question = _Question(
+            local=lambda partitions: self._queries.boards(partitions, limit, first, last),
+            target=lambda partitions: f"/internal/boards?partitions={_listed(partitions)}&limit={limit}{bounds}",
+            parse=unpack,
+        )
+        whole_and_here = not bounds and self._all_here(hop=hop)
+        key = (self._queries.version, limit)
+        if whole_and_here and self._composed is not None and self._composed[0] == key:
+            return Answer(200, [JSON_TYPE], self._composed[1])
+        parts, missing = await self._collect(question, hop=hop)
+        self._refuse_part(missing, partial=partial)
+        boards = parts[0] if len(parts) == 1 else sorted(chain.from_iterable(parts))
+        body = compose(boards)
+        if whole_and_here:
+            self._composed = (key, body)
+        return Answer(200, _headers(missing), body)
+
+    async def count(self, *, hop: bool, partial: bool) -> Answer:
+        """Return the number of boards of the cluster; arguments and errors as for `boards`."""
+        question = _Question(
+            local=self._queries.count,
+            target=lambda partitions: f"/internal/count?partitions={_listed(partitions)}",
+            parse=int,
+        )
+        parts, missing = await self._collect(question, hop=hop)
+        self._refuse_part(missing, partial=partial)
+        return Answer(200, _headers(missing), b"%d" % sum(parts))
+
+    def count_local(self) -> Answer:
+        """Return the number of boards that this instance is active for.
+
+        Raises:
+            PartitionsUnavailable: one of its copies cannot answer yet.
+        """
+        statuses = {partition: self._queries.status(partition) for partition in range(self._queries.partition_count)}
+        active = {partition: status for partition, status in statuses.items() if status.role == "active"}
+        waiting = {partition: status.reason for partition, status in active.items() if not status.can_answer}
+        if waiting:
+            raise PartitionsUnavailable(waiting)
+        return Answer(200, [JSON_TYPE], b"%d" % self._queries.count(active))
+
+    def _all_here(self, *, hop: bool) -> bool:
+        partitions = range(self._queries.partition_count)
+        return bool(partitions) and all(self._route(each, hop=hop) == Local() for each in partitions)
+
+    def _route(self, partition: int, *, hop: bool) -> Route:
+        return self._router.route(partition, self._queries.status(partition), hop=hop)
+
+    async def _collect(self, question: _Question[Part], *, hop: bool) -> tuple[list[Part], dict[int, str]]:
+        """Return what the copies answered, and for each partition without an answer the reason."""
+        here: list[int] = []
+        missing: dict[int, str] = {}
+        waiting: dict[int, Remote] = {}
+        for partition in range(self._queries.partition_count):
+            route = self._route(partition, hop=hop)
+            if isinstance(route, Local):
+                here.append(partition)
+            elif isinstance(route, Remote):
+                waiting[partition] = route
+            else:
+                missing[partition] = route.reason
+        parts = [question.local(here)] if here else []
+        asked = 0
+        while waiting:
+            found, failed = await self._ask_round(question, {each: waiting[each].hosts[asked] for each in waiting})
+            parts.extend(found)
+            asked += 1
+            retry_here = [each for each in failed if self._falls_back(each, waiting[each], asked)]
+            if retry_here:
+                parts.append(question.local(retry_here))
+            exhausted = {each for each in failed if len(waiting[each].hosts) == asked}
+            missing |= {each: failed[each] for each in exhausted.difference(retry_here)}
+            waiting = {each: waiting[each] for each in failed if each not in exhausted}
+        return parts, missing
+
+    async def _ask_round(
+        self, question: _Question[Part], holders: dict[int, HostInfo]
+    ) -> tuple[list[Part], dict[int, str]]:
+        """Ask each holder once for its partitions; return the parts, and why partitions have none."""
+        groups: dict[HostInfo, list[int]] = {}
+        for partition, host in holders.items():
+            groups.setdefault(host, []).append(partition)
+        replies = await asyncio.gather(
+            *(self._peers.forward((host,), question.target(group), many=True) for host, group in groups.items())
+        )
+        parts: list[Part] = []
+        failed: dict[int, str] = {}
+        for (host, group), reply in zip(groups.items(), replies, strict=True):
+            if isinstance(reply, NoReply):
+                failed |= dict.fromkeys(group, reply.reason)
+                continue
+            try:
+                answered = _partitions(reply)
+                parts.append(question.parse(reply.body))
+            except ValueError:
+                failed |= dict.fromkeys(group, f"{host}: its answer ({reply.status}) is not what was asked for")
+                continue
+            failed |= {each: f"{host}: it has no copy that can answer" for each in group if each not in answered}
+        return parts, failed
+
+    def _falls_back(self, partition: int, route: Remote, asked: int) -> bool:
+        last = len(route.hosts) == asked
+        return last and route.then_local and self._queries.status(partition).can_answer
+
+    def _refuse_part(self, missing: dict[int, str], *, partial: bool) -> None:
+        nothing = len(missing) == self._queries.partition_count
+        if nothing:
+            raise PartitionsUnavailable(missing)
+        if missing and not partial:
+            raise PartitionsUnavailable(missing, hint=", or ask for what there is with ?partial=true")
+
+
+def _partitions(reply: Reply) -> set[int]:
+    if reply.status != 200:
+        raise ValueError(reply.status)
+    return parse_partitions(reply.headers.get(PARTITIONS.decode(), "none"))
+
+
+def parse_partitions(text: str) -> set[int]:
+    """Return the partitions of a comma-separated list.
+
+    Raises:
+        ValueError: it is no such list.
+    """
+    if not text.isascii() or not all(each.isdigit() and len(each) < 10 for each in text.split(",")):
+        raise ValueError("not a list of partitions")
+    return {int(each) for each in text.split(",")}
+
+
+def _headers(missing: dict[int, str]) -> Headers:
+    return [JSON_TYPE, (MISSING_PARTITIONS, _listed(sorted(missing)).encode())] if missing else [JSON_TYPE]
+
+
+def _listed(partitions: Sequence[int]) -> str:
+    return ",".join(map(str, partitions))

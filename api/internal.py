@@ -1,0 +1,61 @@
+"""What instances ask each other: parts of an answer about many boards. Not for clients, and never forwarded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fastapi import APIRouter, Depends, Request, Response
+
+from api.answers import PARTITIONS, SERVED_BY, Answer
+from api.components import Components
+from api.errors import InvalidRequest, PartitionsUnavailable, Unrouted
+from api.framing import FRAMES_TYPE, pack
+from api.gather import parse_partitions
+from api.leaderboard import is_hop
+from api.parameters import Limit, limit_within
+
+
+def internal_routes(components: Components) -> APIRouter:
+    """Return the routes below `/internal`; each answers for those of the asked partitions that it can.
+
+    Args:
+        components: what the instance answers with.
+    """
+    queries = components.queries
+    router = APIRouter(prefix="/internal", include_in_schema=False, dependencies=[Depends(_only_peers)])
+
+    @router.get("/boards")
+    async def boards(
+        partitions: str, limit: Limit = None, first: int | None = None, last: int | None = None
+    ) -> Response:
+        entries = limit_within(limit, components.depth)
+        return _part(components, partitions, FRAMES_TYPE, lambda held: pack(queries.boards(held, entries, first, last)))
+
+    @router.get("/count")
+    async def count(partitions: str) -> Response:
+        return _part(components, partitions, "text/plain", lambda held: b"%d" % queries.count(held))
+
+    return router
+
+
+def _part(components: Components, asked: str, media_type: str, body: Callable[[list[int]], bytes]) -> Response:
+    try:
+        partitions = sorted(parse_partitions(asked))
+    except ValueError as error:
+        raise InvalidRequest(f"partitions: {error}") from error
+    queries = components.queries
+    statuses = {each: queries.status(each) for each in partitions if each < queries.partition_count}
+    held = [each for each, status in statuses.items() if status.can_answer]
+    if not held:
+        raise PartitionsUnavailable({each: status.reason for each, status in statuses.items()})
+    headers = [
+        (b"content-type", media_type.encode()),
+        (SERVED_BY, str(components.host).encode()),
+        (PARTITIONS, ",".join(map(str, held)).encode()),
+    ]
+    return Answer(200, headers, body(held)).to_response()
+
+
+def _only_peers(request: Request) -> None:
+    if not is_hop(request):
+        raise Unrouted(404)

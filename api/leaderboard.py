@@ -1,0 +1,112 @@
+"""The board routes. Fixed paths come before ids, ids before ranges."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from fastapi import APIRouter, Request, Response
+
+from api.answers import HOP, Answer, conditional, header
+from api.boards import Boards
+from api.errors import InvalidRequest
+from api.gather import Gather
+from api.parameters import First, Last, Limit, Partial, ProductId, limit_within
+from api.schemas import BOARD_EXAMPLE, BOARDS_EXAMPLE, Entry
+
+_BOARD_HEADERS: Final = {
+    "ETag": "changes with the board; send it back as `If-None-Match`",
+    "X-Served-By": "host:port of the instance whose store answered",
+    "X-Store-Role": "`active` or `standby`",
+    "X-Store-Lag": "records that the store is behind the end of its topic partition",
+}
+_MISSING_HEADER: Final = {"X-Missing-Partitions": "those that are not in the answer, when a part was asked for"}
+
+
+def _described(description: str, example: Any, headers: dict[str, str]) -> dict[str, Any]:
+    return {
+        "description": description,
+        "content": {"application/json": {"example": example}},
+        "headers": {name: {"description": text, "schema": {"type": "string"}} for name, text in headers.items()},
+    }
+
+
+_NOT_FOUND: Final = {"description": "No such board"}
+_INVALID: Final = {"description": "An id, a limit or a range that cannot be"}
+_UNAVAILABLE: Final = {"description": "No copy can answer right now; try again after `Retry-After`"}
+
+
+def board_routes(boards: Boards, gather: Gather, depth: int) -> APIRouter:
+    """Return the routes below `/leaderboard`.
+
+    Args:
+        boards: answers for one board.
+        gather: answers for many.
+        depth: the most entries served of a board.
+    """
+    router = APIRouter(prefix="/leaderboard", tags=["leaderboard"], responses={400: _INVALID, 503: _UNAVAILABLE})
+
+    @router.get(
+        "",
+        summary="Every board in the cluster",
+        response_model=dict[str, list[Entry]],
+        responses={200: _described("The boards, ascending by product id", BOARDS_EXAMPLE, _MISSING_HEADER)},
+    )
+    async def all_boards(request: Request, limit: Limit = None, partial: Partial = False) -> Response:
+        return _sent(await gather.boards(limit_within(limit, depth), hop=is_hop(request), partial=partial))
+
+    @router.get(
+        "/count",
+        summary="Number of boards in the cluster",
+        response_model=int,
+        responses={200: _described("A bare JSON number", 2, _MISSING_HEADER)},
+    )
+    async def count(request: Request, partial: Partial = False) -> Response:
+        return _sent(await gather.count(hop=is_hop(request), partial=partial))
+
+    @router.get(
+        "/count/local",
+        summary="Number of boards that this instance is active for",
+        response_model=int,
+        responses={200: _described("A bare JSON number", 1, {})},
+    )
+    async def count_local() -> Response:
+        return _sent(gather.count_local())
+
+    @router.get(
+        "/{productId}",
+        summary="One board",
+        response_model=list[Entry],
+        responses={
+            200: _described("The entries, best first", BOARD_EXAMPLE, _BOARD_HEADERS),
+            304: {"description": "The board is the one that `If-None-Match` names"},
+            404: _NOT_FOUND,
+        },
+    )
+    async def one_board(request: Request, product_id: ProductId, limit: Limit = None) -> Response:
+        answer = await boards.answer(product_id, limit_within(limit, depth), hop=is_hop(request))
+        return _sent(conditional(answer, header(request.scope["headers"], b"if-none-match")))
+
+    @router.get(
+        "/{from}/{to}",
+        summary="The boards of a range of product ids",
+        response_model=dict[str, list[Entry]],
+        responses={200: _described("The boards, ascending by product id", BOARDS_EXAMPLE, _MISSING_HEADER)},
+    )
+    async def range_of_boards(
+        request: Request, first: First, last: Last, limit: Limit = None, partial: Partial = False
+    ) -> Response:
+        if first > last:
+            raise InvalidRequest(f"from: {first} is above to: {last}; the lower product id comes first")
+        entries = limit_within(limit, depth)
+        return _sent(await gather.boards(entries, first, last, hop=is_hop(request), partial=partial))
+
+    return router
+
+
+def is_hop(request: Request) -> bool:
+    """Return whether another instance has forwarded the request here."""
+    return header(request.scope["headers"], HOP) is not None
+
+
+def _sent(answer: Answer) -> Response:
+    return answer.to_response()

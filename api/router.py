@@ -1,0 +1,34 @@
+"""The shell around `routing.decide`: takes one snapshot of the cluster and of the hosts that are down."""
+
+from __future__ import annotations
+
+from api.components import Components
+from api.down_hosts import DownHosts
+from api.routing import Route, Unavailable, decide
+from topology.queries import PartitionStatus
+
+
+class Router:
+    """Routes partitions as this instance sees the cluster now.
+
+    Args:
+        components: what the instance answers with.
+        down: the hosts that did not answer lately.
+    """
+
+    def __init__(self, components: Components, down: DownHosts) -> None:
+        self._components = components
+        self._down = down
+
+    def route(self, partition: int, status: PartitionStatus, *, hop: bool) -> Route:
+        """Return who answers for `partition`.
+
+        Args:
+            partition: the partition of a key.
+            status: what this instance can say about it.
+            hop: whether another instance has forwarded the request here.
+        """
+        of = self._components
+        if not of.queries.partition_count:
+            return Unavailable(f"{of.host} does not know the partitions yet")
+        return decide(partition, status, of.cluster(), of.host, self._down.avoided(), hop=hop)

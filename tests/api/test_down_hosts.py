@@ -1,0 +1,43 @@
+"""A host that failed is avoided until it answers or a short time has passed."""
+
+from __future__ import annotations
+
+from api.down_hosts import DownHosts
+from tests.drivers.cluster import Clock
+from topology.host_metadata import HostInfo
+
+HOST = HostInfo("b", 7000)
+
+
+def test_a_host_that_failed_is_avoided_until_it_answers() -> None:
+    down = DownHosts(2.0, Clock())
+    assert not down.avoided()
+    down.failed(HOST)
+    assert down.avoided() == {HOST}
+    down.answered(HOST)
+    assert not down.avoided()
+
+
+def test_a_host_that_failed_is_avoided_until_the_time_has_passed() -> None:
+    clock = Clock()
+    down = DownHosts(2.0, clock)
+    down.failed(HOST)
+    clock.now += 1.9
+    assert down.avoided() == {HOST}
+    clock.now += 0.2
+    assert not down.avoided()
+
+
+def test_one_request_tries_a_host_again_while_the_others_avoid_it() -> None:
+    clock = Clock()
+    down = DownHosts(2.0, clock)
+    down.failed(HOST)
+    clock.now += 3
+    down.trying(HOST)
+    assert down.avoided() == {HOST}
+
+
+def test_trying_a_host_that_is_up_changes_nothing() -> None:
+    down = DownHosts(2.0, Clock())
+    down.trying(HOST)
+    assert not down.avoided()
