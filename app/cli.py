@@ -1,0 +1,119 @@
+"""The `leaderboard` command. What a command needs is imported when it runs, so that `--help` loads no Spark."""
+
+import asyncio
+import logging
+import signal
+import sys
+import threading
+from pathlib import Path
+
+import click
+
+from app.errors import BrokerFailed
+from app.logs import set_up_logging
+from topology.errors import Fix, LeaderboardError
+
+BROKER_CHECK_S = 0.5
+
+_file = click.Path(exists=True, dir_okay=False, path_type=Path)
+_port = click.IntRange(1, 65535)
+
+
+def main() -> None:
+    """Run the command line; an error that the user can do something about is one line on standard error.
+
+    Exits with 2 when something must be changed first, with 1 when trying again may help.
+    """
+    set_up_logging()
+    try:
+        leaderboard(prog_name="leaderboard")
+    except LeaderboardError as error:
+        click.echo(f"leaderboard: {' '.join(str(error).split())}", err=True)
+        sys.exit(2 if isinstance(error, Fix) else 1)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
+def leaderboard() -> None:
+    """A video-game leaderboard: boards made by Spark from Kafka, served over HTTP by the instances that hold them.
+
+    `serve` and `load` are configured by the environment: LEADERBOARD_BOOTSTRAP_SERVERS and others.
+    """
+
+
+@leaderboard.command()
+@click.option("--port", type=_port, default=7000, help="Port of the HTTP server.")
+@click.option("--once", is_flag=True, help="Print GET /leaderboard as soon as the boards are served, and stop.")
+def demo(port: int, once: bool) -> None:
+    """Run an embedded broker, load the sample data and serve it."""
+    from app.demo import run_demo
+
+    run_demo(port=port, once=once)
+
+
+@leaderboard.command()
+def serve() -> None:
+    """Run one instance, configured by the environment."""
+    from app.settings import read_settings
+
+    settings = read_settings()
+    from app.service import run_service
+
+    run_service(settings)
+
+
+@leaderboard.command()
+@click.option("--data-dir", type=click.Path(path_type=Path), required=True, help="What the broker keeps.")
+@click.option("--port", type=_port, default=9092, help="Port for clients.")
+def broker(data_dir: Path, port: int) -> None:
+    """Run the embedded broker alone until a signal."""
+    from app.broker import Broker
+
+    with Broker(data_dir, port) as running:
+        stopping = threading.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: stopping.set())
+        click.echo(f"broker at {running.bootstrap_servers}")
+        while not stopping.wait(BROKER_CHECK_S):
+            if not running.running:
+                raise BrokerFailed("the broker ended by itself", f"see {running.log_path}")
+
+
+@leaderboard.command()
+@click.option("--players", type=_file, help="key|json lines; key| deletes.")
+@click.option("--products", type=_file, help="key|json lines; key| deletes.")
+@click.option("--scores", type=_file, help="json lines.")
+def load(players: Path | None, products: Path | None, scores: Path | None) -> None:
+    """Create missing topics and produce the files named, or those of data/ when none is."""
+    from app.load import DataFiles, sample_files
+    from app.load import load as load_files
+    from app.settings import read_settings
+
+    # What it has to say is in the error that ends the command.
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+    named = DataFiles(players, products, scores)
+    files = sample_files() if named == DataFiles() else named
+    count = asyncio.run(load_files(read_settings().bootstrap_servers, files))
+    click.echo(f"loaded {count} records")
+
+
+@leaderboard.command()
+@click.option("--relock", is_flag=True, hidden=True, help="Write jars.lock anew from ivy.xml.")
+def jars(relock: bool) -> None:
+    """Fetch the pinned jars into the cache."""
+    from app import jars as pinned
+
+    if relock:
+        click.echo(f"locked {pinned.relock()} jars")
+    click.echo(pinned.ensure_jars().directory)
+
+
+@leaderboard.command()
+def describe() -> None:
+    """Print the topology: sources, joins, aggregate, sink, stores."""
+    from topology.leaderboard import describe as describe_topology
+
+    click.echo(describe_topology())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+"""The demo: an embedded broker, the sample data and one instance, in one command and gone without a trace after it."""
+
+import asyncio
+import logging
+import socket
+import tempfile
+from collections.abc import Coroutine
+from pathlib import Path
+
+import click
+import httpx
+import uvloop
+
+from app.broker import Broker
+from app.load import load, sample_files
+from app.service import Service, stop_signal
+from app.settings import Settings
+from topology.stream_status import StreamState
+from topology.topic_offsets import topic_offsets
+from topology.topics import HIGH_SCORES
+
+log = logging.getLogger(__name__)
+
+_POLL_S = 0.05
+_KAFKA_PORT = 9092
+
+
+def run_demo(*, port: int, once: bool) -> None:
+    """Run the demo until SIGTERM or SIGINT, or until the boards have been printed.
+
+    Args:
+        port: port of the HTTP server.
+        once: print the body of `GET /leaderboard` alone on standard output, and end.
+    """
+    with (
+        tempfile.TemporaryDirectory(prefix="leaderboard-demo-") as directory,
+        Broker(Path(directory) / "kafka", _free_or_any(_KAFKA_PORT)) as broker,
+    ):
+        settings = Settings(
+            bootstrap_servers=broker.bootstrap_servers,
+            host="127.0.0.1",
+            port=port,
+            advertised=f"127.0.0.1:{port}",
+            state_dir=Path(directory) / "state",
+        )
+        uvloop.run(_demo(settings, once=once))
+
+
+async def _demo(settings: Settings, *, once: bool) -> None:
+    stop = stop_signal()
+    address = f"http://{settings.advertised}"
+    service = Service(settings)
+    try:
+        await service.start()
+        await load(settings.bootstrap_servers, sample_files())
+        if await _unless(stop, _boards_are_served(service, settings)):
+            boards = await _get(f"{address}/leaderboard")
+            if once:
+                click.echo(boards)
+            else:
+                click.echo(_introduction(address, settings.bootstrap_servers, boards))
+                await stop.wait()
+    finally:
+        await service.stop()
+
+
+async def _boards_are_served(service: Service, settings: Settings) -> None:
+    """Wait until the stream has worked off the sample and the stores have read what it wrote."""
+    while service.stream_status is None or service.stream_status.state is not StreamState.RUNNING:
+        await asyncio.sleep(_POLL_S)
+    ends = (await topic_offsets(settings.bootstrap_servers, HIGH_SCORES)).end
+    while any(service.materializer.position(partition) < end for partition, end in ends.items()):
+        await asyncio.sleep(_POLL_S)
+
+
+async def _unless(stop: asyncio.Event, task: Coroutine[None, None, None]) -> bool:
+    """Wait for a task, or for `stop`; return whether it was the task."""
+    tasks = {asyncio.create_task(task), asyncio.create_task(stop.wait())}
+    done, rest = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for other in rest:
+        other.cancel()
+    for finished in done:
+        finished.result()
+    return not stop.is_set()
+
+
+async def _get(url: str) -> str:
+    async with httpx.AsyncClient() as client:
+        response = await client.get(url)
+        response.raise_for_status()
+        return response.text
+
+
+def _introduction(address: str, bootstrap_servers: str, boards: str) -> str:
+    return f"""
+{boards}
+
+The boards are served at {address}/leaderboard; Kafka is at {bootstrap_servers}. Try, in another terminal:
+
+  curl -s {address}/leaderboard/1
+  curl -s {address}/leaderboard/1/100
+  curl -s {address}/leaderboard/count
+
+The API is described at {address}/docs. Ctrl-C stops everything.
+"""
+
+
+def _free_or_any(port: int) -> int:
+    """Return `port` when it is free, else 0, which means any other."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return 0
+    return port

@@ -1,0 +1,68 @@
+"""The stream task of this instance: one stream thread while the group gives it the task, none otherwise."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from topology.stream_status import StreamStatus
+    from topology.stream_thread import StreamThread
+
+log = logging.getLogger(__name__)
+
+_STOP_WITHIN_S = 4.0
+
+
+class StreamTask:
+    """Starts and stops stream threads as the task comes and goes. Everything happens in one event loop.
+
+    Args:
+        make: returns a new stream thread. Called in a thread, since the first call loads Spark's libraries.
+    """
+
+    def __init__(self, make: "Callable[[], StreamThread]") -> None:
+        self._make = make
+        self._wanted = False
+        self._thread: StreamThread | None = None
+        self._turn = asyncio.Lock()
+        self._changes: set[asyncio.Task[None]] = set()
+
+    @property
+    def held(self) -> bool:
+        """Whether this instance has the task, from when it was given until the thread has ended."""
+        return self._wanted or self._thread is not None
+
+    @property
+    def status(self) -> "StreamStatus | None":
+        """What the stream thread says of itself, None without one."""
+        return self._thread.status if self._thread else None
+
+    def set(self, wanted: bool) -> None:
+        """Tell whether this instance has the task; returns at once."""
+        if wanted != self._wanted:
+            self._wanted = wanted
+            if not wanted and self._thread is not None:
+                self._thread.request_stop()
+            change = asyncio.create_task(self._change())
+            self._changes.add(change)
+            change.add_done_callback(self._changes.discard)
+
+    async def stop(self) -> None:
+        """Give the task up and wait until its thread has ended."""
+        self.set(False)
+        await asyncio.gather(*self._changes)
+
+    async def _change(self) -> None:
+        # One change at a time: a thread that is asked for again begins when the one before has ended, since both would
+        # use the same JVM and the same working directory.
+        async with self._turn:
+            if self._wanted and self._thread is None:
+                thread = await asyncio.to_thread(self._make)
+                if self._wanted:
+                    thread.start()
+                    self._thread = thread
+            elif not self._wanted and self._thread is not None:
+                self._thread.request_stop()
+                await asyncio.to_thread(self._thread.join, _STOP_WITHIN_S)
+                self._thread = None

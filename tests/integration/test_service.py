@@ -1,0 +1,203 @@
+"""One instance end to end: a real broker, real Spark, real HTTP."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+
+from app.broker import Broker
+from tests.drivers.instance import Instance
+from tests.drivers.producer import Inputs
+from tests.drivers.reference import Reference
+from tests.waiting import wait_until
+
+SEED = 20261121
+
+
+@dataclass
+class World:
+    """A broker with the inputs, and what the boards have to be for all that was ever sent to it."""
+
+    broker: Broker
+    inputs: Inputs
+    reference: Reference
+    random: random.Random
+
+    def send_scores(self, count: int) -> None:
+        """Send distinct random scores of known and unknown players and products."""
+        taken = len(self.reference.scores)
+        scores = [
+            (
+                float(self.random.randrange(1_000_000)) + (taken + number) / 1_000_000,
+                self.random.randrange(1, 40),
+                self.random.randrange(1, 12),
+            )
+            for number in range(count)
+        ]
+        self.reference.add(scores)
+        self.inputs.scores(scores)
+
+    def name_players(self, names: dict[int, str]) -> None:
+        """Create or rename players."""
+        self.reference.players.update(names)
+        self.inputs.players(names)
+
+    def delete_player(self, player: int) -> None:
+        """Delete a player."""
+        del self.reference.players[player]
+        self.inputs.players({player: None})
+
+    def top_score(self) -> float:
+        """Return a score above all so far."""
+        return max(score for score, _, _ in self.reference.scores) + 1
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """One broker for the module. Each test adds to what is there, and begins with a checkpoint of its own."""
+    with Broker(tmp_path_factory.mktemp("kafka")) as broker:
+        world = World(broker, Inputs(broker.bootstrap_servers), Reference(), random.Random(SEED))
+        world.inputs.create_topics()
+        world.name_players({player: f"Player {player}" for player in range(1, 30)})
+        world.reference.products.update({product: f"Game {product}" for product in range(1, 10)})
+        world.inputs.products(dict(world.reference.products))
+        world.send_scores(2_000)
+        yield world
+
+
+def test_catching_up_and_real_time_give_the_boards_of_all_events(world: World, tmp_path: Path) -> None:
+    with Instance(tmp_path, world.broker.bootstrap_servers) as instance:
+        instance.wait_for_real_time()
+        instance.wait_for_boards(world.reference.boards())
+        world.send_scores(500)
+        instance.wait_for_boards(world.reference.boards())
+        assert instance.get("/leaderboard?limit=10").json() == world.reference.boards(10)
+
+
+def test_names_change_and_scores_appear_without_any_new_score(world: World, tmp_path: Path) -> None:
+    with Instance(tmp_path, world.broker.bootstrap_servers) as instance:
+        instance.wait_for_real_time()
+        score = world.top_score()
+        world.reference.add([(score, 777, 1)])
+        world.inputs.scores([(score, 777, 1)])
+        instance.wait_for_boards(world.reference.boards())
+        world.name_players({777: "Sent before it existed"})
+        instance.wait_for_boards(world.reference.boards())
+        assert instance.get("/leaderboard/1").json()[0]["playerName"] == "Sent before it existed"
+        world.name_players({777: "Renamed"})
+        instance.wait_for_boards(world.reference.boards())
+        world.delete_player(777)
+        instance.wait_for_boards(world.reference.boards())
+
+
+def test_a_restart_serves_the_boards_before_spark_has_started(world: World, tmp_path: Path) -> None:
+    instance = Instance(tmp_path, world.broker.bootstrap_servers)
+    with instance:
+        instance.wait_for_real_time()
+        instance.wait_for_boards(world.reference.boards())
+        assert instance.terminate() == 0
+        assert "stopped" in instance.log()
+        instance.start()
+        assert instance.boards() == world.reference.boards()
+        assert "Spark started" not in instance.log()
+        instance.wait_for_real_time()
+        assert "a new generation begins" not in instance.log()
+        world.send_scores(100)
+        instance.wait_for_boards(world.reference.boards())
+
+
+def test_a_wiped_state_directory_is_restored_from_kafka_without_reading_scores_again(
+    world: World, tmp_path: Path
+) -> None:
+    checkpoint = (tmp_path / "checkpoint").as_uri()
+    instance = Instance(tmp_path / "instance", world.broker.bootstrap_servers, CHECKPOINT_URI=checkpoint)
+    with instance:
+        instance.wait_for_real_time()
+        instance.wait_for_boards(world.reference.boards())
+        instance.terminate()
+        shutil.rmtree(tmp_path / "instance" / "state")
+        instance.start()
+        instance.wait_for_boards(world.reference.boards(), deadline_s=10)
+        assert "Spark started" not in instance.log()
+        instance.wait_for_real_time()
+        assert "caught up: 0 events" in instance.log()
+
+
+def test_a_wiped_checkpoint_begins_a_new_generation_and_no_board_gets_worse(world: World, tmp_path: Path) -> None:
+    instance = Instance(tmp_path, world.broker.bootstrap_servers)
+    with instance:
+        instance.wait_for_real_time()
+        instance.wait_for_boards(world.reference.boards())
+        instance.terminate()
+        shutil.rmtree(tmp_path / "state" / "checkpoint")
+        instance.start()
+        assert instance.boards() == world.reference.boards()
+        instance.wait_for_real_time()
+        assert "a new generation begins: no checkpoint" in instance.log()
+        assert instance.boards() == world.reference.boards()
+        world.send_scores(100)
+        instance.wait_for_boards(world.reference.boards())
+
+
+def test_another_depth_begins_a_new_generation(world: World, tmp_path: Path) -> None:
+    with Instance(tmp_path, world.broker.bootstrap_servers) as first:
+        first.wait_for_real_time()
+        first.terminate()
+    deeper = Instance(tmp_path, world.broker.bootstrap_servers, DEPTH=20)
+    with deeper:
+        deeper.wait_for_real_time()
+        assert "a new generation begins: LEADERBOARD_DEPTH 20 instead of 10" in deeper.log()
+        wait_until(
+            lambda: bool(deeper.get("/leaderboard?limit=20").json() == world.reference.boards(20)),
+            30,
+            "boards are as deep as they can be",
+        )
+
+
+def test_deletes_that_leave_places_are_filled_again_from_the_scores(world: World, tmp_path: Path) -> None:
+    with Instance(tmp_path, world.broker.bootstrap_servers, DEPTH=2) as instance:
+        scores = [(world.top_score() + number, 800 + number, 3) for number in range(8)]
+        world.name_players({player: f"Soon gone {player}" for _, player, _ in scores})
+        world.reference.add(scores)
+        world.inputs.scores(scores)
+        instance.wait_for_real_time()
+        for _, player, _ in scores[2:]:
+            world.delete_player(player)
+        wait_until(
+            lambda: bool(instance.get("/leaderboard/3?limit=2").json() == world.reference.board(3, 2)),
+            120,
+            "the places of the deleted players are taken by scores that had fallen off the board",
+        )
+        instance.wait_for_log("new generation: deletes left", 1)
+
+
+@pytest.mark.parametrize("how", ["terminate", "kill"])
+def test_no_process_outlives_the_service(world: World, tmp_path: Path, how: str) -> None:
+    with Instance(tmp_path, world.broker.bootstrap_servers) as instance:
+        instance.wait_for_log("Spark started", 60)
+        children = psutil.Process(instance.process.pid).children(recursive=True)
+        assert any("java" in child.name() for child in children)
+        if how == "terminate":
+            assert instance.terminate(deadline_s=10) == 0
+        else:
+            instance.kill()
+        _, alive = psutil.wait_procs(children, timeout=0 if how == "terminate" else 15)
+        assert alive == []
+
+
+def test_missing_inputs_are_named_and_waited_for(tmp_path: Path) -> None:
+    with Broker(tmp_path / "kafka") as broker, Instance(tmp_path / "instance", broker.bootstrap_servers) as instance:
+        instance.wait_for_log("missing topics: players, products, score-events", 30)
+        inputs = Inputs(broker.bootstrap_servers)
+        inputs.create_topics()
+        inputs.players({1: "Elyse"})
+        inputs.products({1: "Super Smash Bros"})
+        inputs.scores([(5.0, 1, 1)])
+        reference = Reference({1: "Elyse"}, {1: "Super Smash Bros"}, [(5.0, 1, 1)])
+        instance.wait_for_boards(reference.boards(), deadline_s=120)
