@@ -78,9 +78,8 @@ class GenerationRun:
     def survey(self, tables: Tables) -> snapshots.Survey:
         """Compare the boards with the tables of now, beside a query that runs with `tables`."""
         with translated():
-            boards = self._boards()
             return snapshots.survey(
-                boards.where(boards.generation == self.generation.number),
+                self._boards(),
                 before=snapshots.Rows(tables.players, tables.products),
                 now=table_rows(self.spark, self.source),
                 depth=self.generation.origin.depth,
@@ -92,10 +91,11 @@ class GenerationRun:
         return generations.seed_uri(self.directory, self.generation)
 
     def _boards(self) -> DataFrame:
-        return snapshots.latest_boards(self.spark.high_scores())
+        boards = snapshots.latest_boards(self.spark.high_scores())
+        return snapshots.of_generation(boards, self.generation.number, self.generation.places)
 
     def _floors(self) -> DataFrame:
-        return snapshots.floors(self._boards(), self.generation.number, self.generation.places)
+        return snapshots.floors(self._boards(), self.generation.places)
 
     def _start(self, tables: Tables, trigger: dict[str, str | bool], *, catching_up: bool) -> StreamQuery:
         with translated():

@@ -69,9 +69,15 @@ def latest_boards(records: DataFrame) -> DataFrame:
     )
 
 
-def floors(boards: DataFrame, generation: int, places: int) -> DataFrame:
-    """Return the last kept score of each full board of a generation: `product_id bigint, floor double`."""
-    full = boards.where((F.col("generation") == generation) & (F.size("known") >= places))
+def of_generation(boards: DataFrame, generation: int, places: int) -> DataFrame:
+    """Return the boards of one generation, each list cut at `places`: the merged board has no more."""
+    cut = {name: F.slice(name, 1, places) for name in ("known", "pending")}
+    return boards.where(F.col("generation") == generation).withColumns(cut)
+
+
+def floors(boards: DataFrame, places: int) -> DataFrame:
+    """Return the last kept score of each full board, of `of_generation`: `product_id bigint, floor double`."""
+    full = boards.where(F.size("known") == places)
     return full.select("product_id", F.element_at("known", places).score.alias("floor"))
 
 
@@ -100,7 +106,7 @@ def survey(boards: DataFrame, before: Rows, now: Rows, *, depth: int, places: in
     """Compare the boards with the tables, to decide what a refresh has to do.
 
     Args:
-        boards: of one generation, as `latest_boards` returns them.
+        boards: as `of_generation` returns them.
         before: the rows that the running query joins.
         now: the rows that exist.
         depth: the most entries that are served of a board.

@@ -73,7 +73,6 @@ class Image:
             f"mount -t overlay overlay -o lowerdir={lower},upperdir={top},workdir={work} {root}",
             f"mount -t proc proc {root}/proc",
             f"mount --rbind /dev {root}/dev",
-            # The machine's certificates and name servers, as a container engine brings its own.
             *(f"touch {root}{file} && mount --bind {file} {root}{file}" for file in ("/etc/resolv.conf", "/etc/hosts")),
         ]
         given = self.env | {"HOME": self._home()} | dict(env or {})
@@ -116,8 +115,6 @@ def debian(directory: Path) -> Path:
         # As in slim images, where packages that link their manual pages have failed to install.
         (part / "etc/dpkg/dpkg.cfg.d/docker").write_text("path-exclude /usr/share/man/*\n")
         shutil.rmtree(part / "usr/share/man")
-        bundle = Path("etc/ssl/certs/ca-certificates.crt")
-        shutil.copy(Path("/") / bundle, part / bundle)
         part.rename(base)
     return base
 
@@ -140,7 +137,7 @@ def build(dockerfile: Path, base: Path, directory: Path) -> Image:
             case "FROM":
                 name = parts[2] if parts[1:2] == ["AS"] else "last"
                 image = stages[name] = Image([base, directory / name])
-                image.layers[-1].mkdir(parents=True)
+                _trust_what_the_machine_trusts(image)
             case "RUN":
                 image.run(["sh", "-c", step.arguments], registries)
             case "COPY":
@@ -171,6 +168,15 @@ def build(dockerfile: Path, base: Path, directory: Path) -> Image:
             case _:
                 raise AssertionError(f"{step.name} is not known here")
     return image
+
+
+def _trust_what_the_machine_trusts(image: Image) -> None:
+    """Some machines reach their registries through a proxy with a certificate authority of its own."""
+    image.layers[-1].mkdir(parents=True)
+    own = Path("/usr/local/share/ca-certificates")
+    if own.is_dir():
+        shutil.copytree(own, image.path(str(own)))
+        image.run(["update-ca-certificates"])
 
 
 def _not_ignored(context: Path) -> set[str]:

@@ -193,13 +193,23 @@ class TestGenerations:
     def test_only_a_full_board_has_a_floor(self, driver: MakeDriver) -> None:
         make = driver(products=(1, 2))
         boards = make.boards(numbered([*(Score(n, 1) for n in range(4)), *(Score(n, 1, 2) for n in range(3))]))
-        floors = snapshots.floors(snapshots.latest_boards(make.published(boards)), generation=1, places=4)
+        latest = snapshots.latest_boards(make.published(boards))
+        floors = snapshots.floors(snapshots.of_generation(latest, generation=1, places=4), places=4)
         assert [(row.product_id, row.floor) for row in floors.collect()] == [(1, 0.0)]
-        assert snapshots.floors(snapshots.latest_boards(make.published(boards)), 2, 4).count() == 0
+        assert snapshots.of_generation(latest, generation=2, places=4).isEmpty()
+
+    def test_entries_that_an_older_record_still_has_do_not_count(self, driver: MakeDriver) -> None:
+        entries = tuple(score.entry for score in numbered([Score(9, 1), Score(8, 1), Score(7, 2)]))
+        older = driver().published({1: Board(1, entries[1:], ())})
+        records = older.union(driver().published({1: Board(1, entries[:2], ())}))
+        boards = snapshots.of_generation(snapshots.latest_boards(records), generation=1, places=2)
+        survey = snapshots.survey(boards, _rows(driver()), _rows(driver(players=(2,))), depth=1, places=2)
+        assert survey.short_boards == 1
+        assert [row.floor for row in snapshots.floors(boards, places=2).collect()] == [8.0]
 
     def test_a_survey_counts_what_the_changed_tables_ask_for(self, driver: MakeDriver) -> None:
         boards = driver(depth=1).boards(numbered([Score(9, 1), Score(8, 1), Score(7, 4), Score(6, 4), Score(5, 4)]))
-        latest = snapshots.latest_boards(driver().published(boards))
+        latest = snapshots.of_generation(snapshots.latest_boards(driver().published(boards)), 1, 2)
         before = _rows(driver())
 
         def survey(*players: int) -> snapshots.Survey:

@@ -282,14 +282,17 @@ async def test_a_rebalance_changes_no_tasks_while_it_lasts(group: Group) -> None
         assert all(seen == tasks for _, seen, _ in instance.seen[count:])
 
 
-async def test_a_group_that_another_program_uses_is_named_as_the_reason(
-    broker: Broker, topic: str, group: Group
+async def test_a_group_that_another_program_uses_is_named_as_the_reason_once(
+    broker: Broker, topic: str, group: Group, caplog: pytest.LogCaptureFixture
 ) -> None:
     consumer = AIOKafkaConsumer(topic, bootstrap_servers=broker.bootstrap_servers, group_id=group.name)
     await consumer.start()
     try:
         instance = await group.join(7001)
         await eventually(lambda: "another program" in (instance.membership.reason() or ""), "it says why")
+        await eventually(lambda: caplog.text.count("Attempt to join group failed") >= 3, "it has tried again")
+        assert [r.name for r in caplog.records].count("topology.membership") == 1
+        assert "another program" in (instance.membership.reason() or "")
     finally:
         await consumer.stop()
     await eventually(lambda: group.agrees(1), "it joins when the other one has gone")
