@@ -26,7 +26,7 @@ _API = """
     answers errors schemas parameters openapi
     routing framing
     components
-    down_hosts router connections peers
+    down_hosts router connections peers self_check
     boards gather
     leaderboard operations internal
     front main

@@ -102,6 +102,7 @@ class Image:
 
 def debian(directory: Path) -> Path:
     """Return a directory with a small Debian that has Python, as the base image does; made on first use."""
+    assert os.geteuid() == 0, "a Dockerfile can only be carried out as root"
     base = directory / _DEBIAN
     if not base.exists():
         part = directory / f"{_DEBIAN}.part"

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
 import pytest
 
 from app.broker import Broker
 from tests.drivers.instance import Instance
+from tests.drivers.processes import descendants, running
 from tests.drivers.producer import Inputs
 from tests.drivers.reference import Reference
 from tests.waiting import wait_until
@@ -181,14 +181,14 @@ def test_deletes_that_leave_places_are_filled_again_from_the_scores(world: World
 def test_no_process_outlives_the_service(world: World, tmp_path: Path, how: str) -> None:
     with Instance(tmp_path, world.broker.bootstrap_servers) as instance:
         instance.wait_for_log("Spark started", 60)
-        children = psutil.Process(instance.process.pid).children(recursive=True)
+        children = descendants(instance.process.pid)
         assert any("java" in child.name() for child in children)
         if how == "terminate":
             assert instance.terminate(deadline_s=10) == 0
+            assert running(children) == []
         else:
             instance.kill()
-        _, alive = psutil.wait_procs(children, timeout=0 if how == "terminate" else 15)
-        assert alive == []
+            wait_until(lambda: running(children) == [], 15, "nothing that it started runs")
 
 
 def test_missing_inputs_are_named_and_waited_for(tmp_path: Path) -> None:

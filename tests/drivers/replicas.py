@@ -1,0 +1,150 @@
+"""Several instances as an operator runs them: processes that share one broker and one checkpoint."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import signal
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Self
+
+import httpx
+
+from tests.drivers.instance import Instance
+
+STARTED_S = 120.0
+_POLL_S = 0.1
+
+
+class Replicas:
+    """Instances that come and go; a context manager that ends all of them.
+
+    Args:
+        directory: where they keep state and logs, and the checkpoint that they share.
+        bootstrap_servers: Kafka.
+        settings: of all of them, without their prefix.
+    """
+
+    def __init__(self, directory: Path, bootstrap_servers: str, **settings: object) -> None:
+        self.members: list[Instance] = []
+        self._directory = directory
+        self._bootstrap_servers = bootstrap_servers
+        self._settings = {"CHECKPOINT_URI": (directory / "checkpoint").as_uri(), **settings}
+        self._names = (f"instance-{number}" for number in itertools.count(1))
+        self._client = httpx.Client(timeout=10, trust_env=False, limits=httpx.Limits(max_keepalive_connections=0))
+
+    # Come and go
+
+    def make(self, **settings: object) -> Instance:
+        """Return another instance, not started and no member yet."""
+        return Instance(self._directory / next(self._names), self._bootstrap_servers, **{**self._settings, **settings})
+
+    def add(self, count: int = 1) -> list[Instance]:
+        """Start more instances, at once; returns when they answer over HTTP."""
+        added = [self.make() for _ in range(count)]
+        self.members.extend(added)
+        with ThreadPoolExecutor(count) as threads:
+            list(threads.map(Instance.start, added))
+        return added
+
+    def kill(self, instance: Instance) -> None:
+        """End one with SIGKILL."""
+        instance.kill()
+        self.members.remove(instance)
+
+    def terminate(self, instance: Instance) -> None:
+        """End one with SIGTERM."""
+        assert instance.terminate() == 0, instance.log()[-3000:]
+        self.members.remove(instance)
+
+    def bring_back(self, instance: Instance) -> None:
+        """Start one again that has ended, on its state."""
+        self.members.append(instance)
+        instance.start()
+
+    @contextmanager
+    def frozen(self, instance: Instance) -> Iterator[None]:
+        """Stop one with SIGSTOP for the time of the block; its JVM runs on."""
+        instance.process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            instance.process.send_signal(signal.SIGCONT)
+
+    # What they say
+
+    def get(self, instance: Instance, path: str, **headers: str) -> httpx.Response:
+        """Ask one for a path, over a connection of its own."""
+        return self._client.get(f"{instance.url}{path}", headers=headers)
+
+    def hosts(self, instance: Instance) -> dict[str, Any]:
+        """Return the map that one goes by: by address, what `/hosts` says of each."""
+        return {f"{host['host']}:{host['port']}": host for host in self.get(instance, "/hosts").json()}
+
+    def not_ready(self, instance: Instance) -> str | None:
+        """Return why one is not ready, None when it is."""
+        answer = self.get(instance, "/health/ready")
+        return None if answer.status_code == 200 else str(json.loads(answer.text)["detail"])
+
+    @property
+    def stream_holder(self) -> Instance:
+        """The member that runs the stream, as the members say."""
+        (holder,) = {address for each in self.members for address, host in self.hosts(each).items() if runs(host)}
+        return next(member for member in self.members if member.address == holder)
+
+    @property
+    def others(self) -> list[Instance]:
+        """The members that do not run the stream."""
+        holder = self.stream_holder
+        return [member for member in self.members if member is not holder]
+
+    # Waiting
+
+    def wait_until_settled(self, deadline_s: float = 60.0) -> None:
+        """Wait until all members are ready and go by one map, in which they and nobody else have equal shares."""
+        what = "the members are settled"
+        until(self._settled, deadline_s, lambda: f"{what}: {[(m.address, self._described(m)) for m in self.members]}")
+
+    def _settled(self) -> bool:
+        maps = [self.hosts(member) for member in self.members]
+        hosts = list(maps[0].values())
+        active = [len(host["active"]) for host in hosts]
+        standby = [len(host["standby"]) for host in hosts]
+        return (
+            all(each == maps[0] for each in maps)
+            and maps[0].keys() == {member.address for member in self.members}
+            and max(active) - min(active) <= 1
+            and (len(hosts) == 1 or sum(standby) == sum(active))
+            and sum(map(runs, hosts)) == 1
+            and not any(self.not_ready(member) for member in self.members)
+        )
+
+    def _described(self, member: Instance) -> object:
+        return self.not_ready(member) or self.hosts(member)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for member in self.members:
+            member.__exit__()
+        self._client.close()
+
+
+def runs(host: dict[str, Any]) -> bool:
+    """Return whether the instance of an entry in `/hosts` runs the stream."""
+    return bool(host["runsStream"])
+
+
+def until(condition: Callable[[], bool], deadline_s: float, describe: Callable[[], str]) -> float:
+    """Wait for a condition whose every look costs the processes that it looks at; return the seconds it took."""
+    began_s = time.monotonic()
+    while not condition():
+        if time.monotonic() - began_s > deadline_s:
+            raise AssertionError(f"not within {deadline_s} s: {describe()}")
+        time.sleep(_POLL_S)
+    return time.monotonic() - began_s

@@ -1,0 +1,87 @@
+"""The demo, as a newcomer runs it."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.drivers.instance import free_port
+from tests.drivers.processes import descendants, running
+from tests.waiting import wait_until
+
+BOARD_1 = [("Isabelle", 3, 4000.0), ("Mitch", 2, 2000.0), ("Elyse", 1, 1000.0)]
+
+
+def demo(*options: str) -> subprocess.Popen[str]:
+    """Start the demo."""
+    command = [sys.executable, "-m", "app.cli", "demo", *options]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A directory for temporary files of the demo's own."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    yield tmp_path
+    monkeypatch.setattr(tempfile, "tempdir", None)
+
+
+def test_once_prints_the_boards_alone_and_leaves_nothing(temporary: Path) -> None:
+    process = demo("--once", "--port", str(free_port()))
+    output, log = process.communicate(timeout=150)
+    assert process.returncode == 0, log
+    boards = json.loads(output)
+    assert [(entry["playerName"], entry["playerId"], entry["score"]) for entry in boards["1"]] == BOARD_1
+    assert (boards["6"][0]["gameName"], boards["6"][0]["playerName"]) == ("Mario Kart", "Isabelle")
+    assert boards["6"][0]["score"] == 9000.0
+    assert list(temporary.iterdir()) == []
+
+
+def test_it_serves_the_tutorials_requests_until_a_signal(temporary: Path) -> None:
+    port = free_port()
+    process = demo("--port", str(port))
+    assert process.stdout is not None
+    try:
+        url = f"http://127.0.0.1:{port}"
+        said = ""
+        while f"{url}/leaderboard" not in said:
+            line = process.stdout.readline()
+            assert line, "the demo ended"
+            said += line
+        board = httpx.get(f"{url}/leaderboard/1").json()
+        assert [(entry["playerName"], entry["playerId"], entry["score"]) for entry in board] == BOARD_1
+        assert list(httpx.get(f"{url}/leaderboard/1/5").json()) == ["1"]
+        assert httpx.get(f"{url}/leaderboard/count").json() == 2
+        children = descendants(process.pid)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(10) == 0
+        assert running(children) == []
+        assert list(temporary.iterdir()) == []
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_killing_it_ends_its_broker_and_spark(temporary: Path) -> None:
+    process = demo("--port", str(free_port()))
+    try:
+        wait_until(
+            lambda: sum("java" in child.name() for child in running(descendants(process.pid))) == 2,
+            60,
+            "broker and Spark run",
+        )
+        children = descendants(process.pid)
+        process.kill()
+        wait_until(lambda: running(children) == [], 15, "nothing that it started runs")
+    finally:
+        process.kill()
+        process.communicate()

@@ -1,0 +1,205 @@
+"""The load balancer in a real nginx: what a reader sees when replicas end, hang, know nothing yet, come and go."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Self
+
+import httpx
+import pytest
+
+from tests.drivers.instance import free_port
+from tests.drivers.nginx import Nginx
+
+pytestmark = pytest.mark.system
+
+UNAVAILABLE = b'{"status":503,"partitions":[2]}'
+
+
+@dataclass
+class Replica:
+    """Answers like one: 200 with its name, until it is told otherwise.
+
+    Attributes:
+        status: what it answers with.
+        silent: while set, it takes requests and does not answer.
+        seen: the headers of each request, their names in lower case.
+    """
+
+    name: str
+    status: int = 200
+    silent: threading.Event = field(default_factory=threading.Event)
+    seen: list[Mapping[str, str]] = field(default_factory=list)
+
+    def __enter__(self) -> Self:
+        self._server = _Server(("127.0.0.1", 0), _handler(self))
+        self.port: int = self._server.server_address[1]
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02})
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop to listen, as a process that has ended; does nothing the second time."""
+        self.silent.clear()
+        if self._thread.is_alive():
+            self._server.shutdown()
+            self._server.server_close()
+            self._thread.join()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 128
+
+
+def _handler(replica: Replica) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            replica.seen.append({name.lower(): value for name, value in self.headers.items()})
+            while replica.silent.is_set():
+                time.sleep(0.02)
+            body = UNAVAILABLE if replica.status == 503 else replica.name.encode()
+            self.send_response(replica.status)
+            self.send_header("Content-Length", str(len(body)))
+            self.send_header("ETag", '"7"')
+            self.send_header("X-Served-By", replica.name)
+            if replica.status == 503:
+                self.send_header("Content-Type", "application/problem+json")
+                self.send_header("Retry-After", "1")
+            # As after the end of a process: a connection that is kept alive would outlive the listening socket.
+            self.send_header("Connection", "close")
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+            """Say nothing."""
+
+    return Handler
+
+
+@dataclass
+class Cluster:
+    """Three replicas behind a load balancer."""
+
+    replicas: tuple[Replica, Replica, Replica]
+    nginx: Nginx
+    start: Callable[[Replica], Replica]
+
+    def ask(self, times: int = 12, path: str = "/leaderboard/1", **headers: str) -> list[httpx.Response]:
+        """Ask one after the other over connections of their own."""
+        return [httpx.get(f"{self.nginx.url}{path}", headers=headers, timeout=30) for _ in range(times)]
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    with ExitStack() as running:
+        a, b, c = (running.enter_context(Replica(name)) for name in "abc")
+        nginx = running.enter_context(Nginx(tmp_path, [a.port, b.port, c.port]))
+        yield Cluster((a, b, c), nginx, running.enter_context)
+
+
+def answers(responses: list[httpx.Response]) -> list[tuple[int, str]]:
+    return sorted({(response.status_code, response.text) for response in responses})
+
+
+def test_every_replica_gets_its_share(cluster: Cluster) -> None:
+    assert answers(cluster.ask()) == [(200, "a"), (200, "b"), (200, "c")]
+
+
+@pytest.mark.parametrize("path", ["/leaderboard/1", "/leaderboard"])
+def test_a_replica_that_has_ended_is_not_noticed(cluster: Cluster, path: str) -> None:
+    cluster.replicas[0].__exit__()
+    assert answers(cluster.ask(path=path)) == [(200, "b"), (200, "c")]
+
+
+def test_a_frozen_replica_costs_one_wait_and_is_then_left_alone(cluster: Cluster) -> None:
+    cluster.replicas[0].silent.set()
+    started = time.monotonic()
+    assert answers(cluster.ask(times=30)) == [(200, "b"), (200, "c")]
+    # 3 s for the one that found out; in the 2 s after that nobody asks it.
+    assert time.monotonic() - started < 5
+    assert len(cluster.replicas[0].seen) == 1
+
+
+def test_a_replica_that_knows_nothing_yet_is_asked_but_not_believed(cluster: Cluster) -> None:
+    cluster.replicas[0].status = 503
+    assert answers(cluster.ask()) == [(200, "b"), (200, "c")]
+
+
+def test_one_that_has_ended_and_one_that_knows_nothing_leave_the_third(cluster: Cluster) -> None:
+    cluster.replicas[0].__exit__()
+    cluster.replicas[1].status = 503
+    assert answers(cluster.ask()) == [(200, "c")]
+
+
+def test_when_all_answer_503_the_reader_gets_the_reason_and_the_next_board_is_served(cluster: Cluster) -> None:
+    for replica in cluster.replicas:
+        replica.status = 503
+    refused = cluster.ask()
+    assert answers(refused) == [(503, UNAVAILABLE.decode())]
+    assert {response.headers["retry-after"] for response in refused} == {"1"}
+    assert {response.headers["content-type"] for response in refused} == {"application/problem+json"}
+    # A true 503 about one board keeps nobody from the others.
+    for replica in cluster.replicas:
+        replica.status = 200
+    assert answers(cluster.ask()) == [(200, "a"), (200, "b"), (200, "c")]
+
+
+@pytest.mark.parametrize("status", [404, 500])
+def test_other_answers_pass_as_they_are_and_are_not_asked_for_again(cluster: Cluster, status: int) -> None:
+    for replica in cluster.replicas:
+        replica.status = status
+    assert {response.status_code for response in cluster.ask(times=6)} == {status}
+    assert sum(len(replica.seen) for replica in cluster.replicas) == 6
+
+
+def test_without_any_replica_the_load_balancer_says_so_as_the_service_would(cluster: Cluster) -> None:
+    for replica in cluster.replicas:
+        replica.__exit__()
+    (response,) = cluster.ask(times=1)
+    assert response.status_code == 503
+    assert response.headers["content-type"] == "application/problem+json"
+    assert response.headers["retry-after"] == "1"
+    problem = json.loads(response.text)
+    assert problem["status"] == 503
+    assert set(problem) == {"type", "title", "status", "detail"}
+
+
+def test_a_replica_that_comes_back_is_used_again(cluster: Cluster) -> None:
+    cluster.replicas[0].status = 503
+    cluster.ask()
+    cluster.replicas[0].status = 200
+    assert (200, "a") in answers(cluster.ask())
+
+
+def test_a_reader_cannot_pass_for_a_replica_and_replicas_learn_who_asks(cluster: Cluster) -> None:
+    (response,) = cluster.ask(
+        times=1, **{"X-Leaderboard-Hop": "1", "X-Forwarded-For": "10.1.2.3", "If-None-Match": '"6"'}
+    )
+    (seen,) = [headers for replica in cluster.replicas for headers in replica.seen]
+    assert "x-leaderboard-hop" not in seen
+    assert seen["host"] == f"127.0.0.1:{cluster.nginx.port}"
+    assert seen["x-forwarded-for"] == "10.1.2.3, 127.0.0.1"
+    assert seen["if-none-match"] == '"6"'
+    assert "connection" not in seen
+    assert response.headers["etag"] == '"7"'
+    assert response.headers["x-served-by"] == response.text
+
+
+def test_replicas_come_and_go(cluster: Cluster) -> None:
+    a, b, _ = cluster.replicas
+    d = cluster.start(Replica("d"))
+    cluster.nginx.reload([a.port, b.port, d.port])
+    assert answers(cluster.ask()) == [(200, "a"), (200, "b"), (200, "d")]
+    cluster.nginx.reload([free_port(), d.port])
+    assert answers(cluster.ask()) == [(200, "d")]

@@ -1,0 +1,99 @@
+"""Generations: what they depend on, and what is kept of them under the checkpoint URI."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from topology import generations
+from topology.checkpoint import CheckpointDirectory
+from topology.errors import CheckpointUnusable
+from topology.generations import Generation, Origin
+from topology.spark import Spark
+
+ORIGIN = Origin({"score-events": "a", "players": "b"}, depth=10, topology_version=1)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "reason"),
+    [
+        (ORIGIN, None),
+        (Origin({"players": "b"}, 10, 1), None),
+        (Origin({"score-events": "x", "players": "b"}, 10, 1), "topic score-events was created anew"),
+        (Origin({"score-events": "a", "products": "c"}, 10, 1), "topic products was created anew"),
+        (Origin(ORIGIN.topic_ids, 5, 1), "LEADERBOARD_DEPTH 5 instead of 10"),
+        (Origin(ORIGIN.topic_ids, 10, 2), "topology version 2 instead of 1"),
+    ],
+)
+def test_another_origin_needs_another_generation(wanted: Origin, reason: str | None) -> None:
+    assert ORIGIN.difference(wanted) == reason
+
+
+def test_a_generation_survives_its_file() -> None:
+    generation = Generation(7, ORIGIN, shuffle_partitions=6)
+    assert Generation.from_json(generation.to_json()) == generation
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"number": 1}', '{"number": "x", "origin": {}}'])
+def test_a_file_that_is_no_generation_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"\w"):
+        Generation.from_json(text)
+
+
+@pytest.fixture
+def directory(spark: Spark, tmp_path: Path) -> CheckpointDirectory:
+    return CheckpointDirectory(spark.session, (tmp_path / "check point").as_uri())
+
+
+def test_there_is_no_generation_in_an_empty_directory(directory: CheckpointDirectory) -> None:
+    assert generations.current(directory) is None
+
+
+def test_the_first_generation_has_nothing_to_publish(spark: Spark, directory: CheckpointDirectory) -> None:
+    generation = generations.begin_first(spark, directory, ORIGIN)
+    assert generation.number == 1
+    assert generations.current(directory) == generation
+    # There is no broker here: publishing anything would fail.
+    generations.publish_seed(spark, directory, generation)
+
+
+def test_a_generation_that_was_not_begun_to_the_end_does_not_count(
+    spark: Spark, directory: CheckpointDirectory
+) -> None:
+    first = generations.begin_first(spark, directory, ORIGIN)
+    directory.write_text("generation-2/seed/half", "")
+    assert generations.current(directory) == first
+    assert generations.begin_first(spark, directory, ORIGIN).number == 2
+    assert not directory.exists("generation-2/seed/half")
+
+
+def test_older_generations_are_deleted_and_others_left(spark: Spark, directory: CheckpointDirectory) -> None:
+    generations.begin_first(spark, directory, ORIGIN)
+    second = generations.begin_first(spark, directory, ORIGIN)
+    directory.write_text("identity", "x")
+    generations.delete_older(directory, second)
+    assert sorted(directory.names()) == ["generation-2", "identity"]
+
+
+def test_a_file_that_cannot_be_understood_says_what_to_do(spark: Spark, directory: CheckpointDirectory) -> None:
+    generations.begin_first(spark, directory, ORIGIN)
+    directory.write_text("generation-1/generation.json", "{")
+    with pytest.raises(CheckpointUnusable, match="delete the file to begin anew"):
+        generations.current(directory)
+
+
+def test_a_text_is_written_over(directory: CheckpointDirectory) -> None:
+    directory.write_text("note", "one")
+    directory.write_text("note", "zwei ☃")
+    assert directory.read_text("note") == "zwei ☃"
+    assert directory.read_text("another") is None
+    assert directory.names() == ["note"]
+
+
+def test_a_uri_that_cannot_be_used_names_the_setting(spark: Spark, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CheckpointUnusable, match="LEADERBOARD_CHECKPOINT_URI"):
+        CheckpointDirectory(spark.session, (tmp_path / "file" / "checkpoint").as_uri())
+    with pytest.raises(CheckpointUnusable, match="nosuch"):
+        CheckpointDirectory(spark.session, "nosuch://bucket/checkpoint")

@@ -1,0 +1,29 @@
+"""What comes after a query in real time."""
+
+import pytest
+
+from topology.snapshots import Survey
+from topology.stream_plan import Next, plan_refresh
+
+NOTHING = Survey(newly_known=0, short_boards=0, pending_lost=0)
+
+
+@pytest.mark.parametrize(
+    ("survey", "rows_added", "may_begin_anew", "expected"),
+    [
+        (NOTHING, True, True, None),
+        (NOTHING._replace(newly_known=1), True, True, Next.REFRESH),
+        (NOTHING._replace(short_boards=1), False, True, Next.NEW_GENERATION),
+        (NOTHING._replace(short_boards=1), False, False, None),
+        (NOTHING._replace(short_boards=1, newly_known=1), True, False, Next.REFRESH),
+        (NOTHING._replace(pending_lost=1), True, True, Next.NEW_GENERATION),
+        (NOTHING._replace(pending_lost=1), False, True, None),
+        (NOTHING._replace(pending_lost=1), True, False, None),
+        (NOTHING._replace(pending_lost=1, newly_known=1), True, True, Next.NEW_GENERATION),
+    ],
+)
+def test_a_refresh_does_what_the_tables_ask_for(
+    survey: Survey, rows_added: bool, may_begin_anew: bool, expected: Next | None
+) -> None:
+    plan = plan_refresh(survey, rows_added=rows_added, may_begin_anew=may_begin_anew)
+    assert (plan.next if plan else None) is expected
