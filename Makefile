@@ -8,6 +8,9 @@ STAMP := $(VENV)/.installed
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet
 TESTS ?=
+CHECK_JSONSCHEMA := build/check-jsonschema/bin/check-jsonschema
+# Debian packages of the system tests, each named as its program.
+SYSTEM_PACKAGES := nginx debootstrap
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-system check format lock relock-jars clean
@@ -21,7 +24,7 @@ demo: need-java $(STAMP) ## run it all: broker, sample data, service on port 700
 test: need-java $(STAMP) ## run the tests (one file: make test TESTS=tests/app/test_settings.py)
 	@$(BIN)/pytest $(TESTS)
 
-test-system: need-java $(STAMP) ## run the tests that take long or need more from the system
+test-system: need-java need-system $(STAMP) $(CHECK_JSONSCHEMA) ## run the tests that take long or need more from the system
 	@$(BIN)/pytest -m system $(TESTS)
 
 check: $(STAMP) ## ruff and mypy
@@ -57,8 +60,13 @@ $(STAMP): $(LOCKED) pyproject.toml
 	@$(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@
 
+# It brings the schema of the Compose specification, and a YAML parser.
+$(CHECK_JSONSCHEMA): | need-python
+	@$(PYTHON) -m venv --clear build/check-jsonschema
+	@build/check-jsonschema/bin/python -m pip install --disable-pip-version-check --quiet check-jsonschema==0.39.0
+
 # $(error) ends make with exactly one line.
-.PHONY: need-python need-java
+.PHONY: need-python need-java need-system
 python_problem = $(shell $(PYTHON) -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' \
 	>/dev/null 2>&1 || echo "$(PYTHON) is not a Python 3.11 or later with venv: install one, or name it: make PYTHON=/path/to/python3")
 java_problem = $(shell $(if $(JAVA_HOME),JAVA_HOME='$(JAVA_HOME)') $(PYTHON) -m app.java)
@@ -68,3 +76,10 @@ need-python:
 
 need-java: need-python
 	$(if $(java_problem),$(error $(java_problem)))
+
+system_missing = $(strip $(foreach each,$(SYSTEM_PACKAGES),$(if $(shell PATH="$$PATH:/usr/sbin" command -v $(each)),,$(each))))
+may_install = $(shell [ "$$(id -u)" = 0 ] && command -v apt-get)
+
+need-system:
+	$(if $(system_missing),$(if $(may_install),,$(error the system tests need $(system_missing): install it, or run this as root on Debian)))
+	@$(if $(system_missing),echo "Installing $(system_missing)"; apt-get update -qq && apt-get install --yes -qq --no-install-recommends $(system_missing) >/dev/null)
