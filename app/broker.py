@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Self
 
 from app.broker_handshake import answers
-from app.class_data import class_data_flags
+from app.class_data import ClassData
 from app.errors import BrokerFailed, SetupError
 from app.file_lock import file_lock
 from app.guarded_process import GuardedProcess
@@ -111,7 +111,11 @@ class Broker:
         if self.running:
             raise RuntimeError(f"the broker on {self._data_dir} runs already")
         java, jars = find_java(), ensure_jars()
-        flags = class_data_flags(jars.directory, java, _train) if self._jvm_flags is None else self._jvm_flags
+        flags = self._jvm_flags
+        if flags is None:
+            class_data = ClassData.of("broker", jars.directory, java, jars.broker)
+            class_data.make(_train)
+            flags = class_data.flags()
         self._launch(jars, java, flags)
 
     def stop(self) -> None:
@@ -252,7 +256,6 @@ def _free_ports(asked: int) -> tuple[int, int]:
 
 
 def _train(flag: str) -> None:
-    log.info("making the broker's class data archive, once")
     with tempfile.TemporaryDirectory() as scratch, Broker(Path(scratch), jvm_flags=[flag]):
         pass
 

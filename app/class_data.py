@@ -1,40 +1,79 @@
-"""A class-data-sharing archive for the embedded broker: it starts in under half the time with one.
+"""Class-data-sharing archives: a JVM starts in about half the time with one of the classes that it is going to load.
 
-The JVM writes it at the end of a training run. Nothing depends on it: without one the broker only starts slower.
+A JVM writes its archive at the end of a training run. Nothing depends on one: without it a start only takes longer.
 """
 
 import hashlib
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
-from app.errors import SetupError
 from app.file_lock import file_lock
 from app.java import Java
+from topology.errors import LeaderboardError
 
 log = logging.getLogger(__name__)
 
+_KEPT = 3
+"""Archives of one program that are kept: an archive fits one installation only, and may be 200 MB."""
 
-def class_data_flags(directory: Path, java: Java, train: Callable[[str], None]) -> list[str]:
-    """Return the JVM flags that use the archive, made before if there is none for this Java.
+
+@dataclass(frozen=True)
+class ClassData:
+    """The archive of one program.
 
     Args:
-        directory: where the jars are; the archive is kept beside them and is void when they change.
-        java: the JVM that will run; an archive fits only the build that made it.
-        train: runs the program to its end with the flag it is given.
+        program: what is started, a part of the file's name.
+        archive: the file.
     """
-    build = hashlib.sha256(java.banner.encode()).hexdigest()[:8]
-    archive = directory / f"broker-{java.version}-{build}.jsa"
-    if not archive.is_file():
+
+    program: str
+    archive: Path
+
+    @classmethod
+    def of(cls, program: str, directory: Path, java: Java, class_path: Iterable[Path]) -> Self:
+        """Return the archive of a program, made or not.
+
+        Args:
+            program: what is started.
+            directory: where archives are kept.
+            java: the JVM that will run; an archive fits only the build that made it.
+            class_path: the jars; an archive is void when one of them changes or moves.
+        """
+        return cls(program, directory / f"{program}-{java.version}-{_key(java, class_path)}.jsa")
+
+    def flags(self) -> list[str]:
+        """Return the JVM flags that use the archive, none while there is no archive."""
+        return ["-Xshare:auto", f"-XX:SharedArchiveFile={self.archive}"] if self.archive.is_file() else []
+
+    def make(self, train: Callable[[str], None]) -> None:
+        """Make the archive unless it is there. What goes wrong is logged only: a start goes without.
+
+        Args:
+            train: runs the program to its end with the JVM flag that it is given.
+        """
+        if self.archive.is_file():
+            return
         try:
-            with file_lock(archive.with_suffix(".lock"), deadline_s=0):
-                _make(archive, train)
-        except (OSError, SetupError) as error:
-            # Also when another process is at it just now: this start goes without.
-            log.debug("no class data archive: %s", error)
-            return []
-    return ["-Xshare:auto", f"-XX:SharedArchiveFile={archive}"]
+            with file_lock(self.archive.with_suffix(".lock"), deadline_s=0):
+                log.info("making the class data archive of %s, once: it starts faster from then on", self.program)
+                _make(self.archive, train)
+                _prune(self.archive.parent, self.program)
+        except TimeoutError:
+            log.debug("another process is making the class data archive of %s", self.program)
+        except (OSError, LeaderboardError) as error:
+            log.warning("no class data archive of %s, so it starts slower: %s", self.program, error)
+
+
+def _key(java: Java, class_path: Iterable[Path]) -> str:
+    found = hashlib.sha256(java.banner.encode())
+    for jar in sorted(class_path):
+        status = jar.stat()
+        found.update(f"{jar}\0{status.st_size}\0{status.st_mtime_ns}\n".encode())
+    return found.hexdigest()[:8]
 
 
 def _make(archive: Path, train: Callable[[str], None]) -> None:
@@ -44,3 +83,10 @@ def _make(archive: Path, train: Callable[[str], None]) -> None:
         part.rename(archive)
     finally:
         part.unlink(missing_ok=True)
+
+
+def _prune(directory: Path, program: str) -> None:
+    """Delete all but the newest archives of a program; a JVM that uses one keeps what it has."""
+    archives = sorted(directory.glob(f"{program}-*.jsa"), key=lambda archive: archive.stat().st_mtime)
+    for archive in archives[:-_KEPT]:
+        archive.unlink(missing_ok=True)

@@ -15,6 +15,7 @@ from app.broker import Broker
 from app.load import load, sample_files
 from app.service import Service, stop_signal
 from app.settings import Settings
+from app.spark_class_data import make_spark_class_data
 from topology.stream_status import StreamState
 from topology.topic_offsets import topic_offsets
 from topology.topics import HIGH_SCORES
@@ -32,6 +33,7 @@ def run_demo(*, port: int, once: bool) -> None:
         port: port of the HTTP server.
         once: print the body of `GET /leaderboard` alone on standard output, and end.
     """
+    make_spark_class_data()
     with (
         tempfile.TemporaryDirectory(prefix="leaderboard-demo-") as directory,
         Broker(Path(directory) / "kafka", _free_or_any(_KAFKA_PORT)) as broker,
@@ -68,7 +70,7 @@ async def _boards_are_served(service: Service, settings: Settings) -> None:
     """Wait until the stream has worked off the sample and the stores have read what it wrote."""
     while service.stream_status is None or service.stream_status.state is not StreamState.RUNNING:
         await asyncio.sleep(_POLL_S)
-    ends = (await topic_offsets(settings.bootstrap_servers, HIGH_SCORES)).end
+    ends = (await topic_offsets(settings.bootstrap_servers, HIGH_SCORES, service.materializer.partition_count)).end
     while any(service.materializer.position(partition) < end for partition, end in ends.items()):
         await asyncio.sleep(_POLL_S)
 

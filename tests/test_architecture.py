@@ -37,7 +37,7 @@ _APP = """
     java jars class_data broker_handshake broker
     settings logs
     load
-    checkpoint_identity http_server stream_task service demo
+    checkpoint_identity http_server stream_task spark_class_data service demo
     cli
 """
 ORDER = {"topology": _TOPOLOGY.split(), "api": _API.split(), "app": _APP.split()}

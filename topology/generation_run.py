@@ -49,13 +49,6 @@ class GenerationRun:
     generation: Generation
     source: TableSource
 
-    def tables_in_memory(self) -> Tables:
-        """Return the tables and floors of now for a query in micro-batches; nothing has to be written for one."""
-        with translated():
-            rows = table_rows(self.spark, self.source)
-            floors = self.spark.session.createDataFrame(self._floors().toArrow())
-            return Tables(*rows, floors, snapshots.read_seed(self.spark.session, self._seed_uri))
-
     def tables_on_disk(self, number: int) -> Tables:
         """Write the tables and floors of now, and return them as a query in real time takes them: as files.
 
@@ -67,8 +60,16 @@ class GenerationRun:
             snapshots.write_tables(table_rows(self.spark, self.source), self._floors(), uri)
             return snapshots.read_tables(self.spark.session, uri, self._seed_uri)
 
-    def catch_up(self, tables: Tables) -> StreamQuery:
-        """Start working off what waits in the source, in micro-batches."""
+    def catch_up(self) -> StreamQuery:
+        """Start working off what waits in the source, in micro-batches.
+
+        They take tables from memory, so nothing has to be written first; and no floors, since to read all boards takes
+        longer than what the floors of a start would save.
+        """
+        with translated():
+            session = self.spark.session
+            seed = snapshots.read_seed(session, self._seed_uri)
+            tables = Tables(*table_rows(self.spark, self.source), snapshots.no_floors(session), seed)
         return self._start(tables, {"availableNow": True}, catching_up=True)
 
     def real_time(self, tables: Tables, checkpoint_interval_s: int) -> StreamQuery:

@@ -97,6 +97,11 @@ def seed(boards: DataFrame, rows: Rows, places: int) -> DataFrame:
     )
 
 
+def no_floors(session: SparkSession) -> DataFrame:
+    """Return the floors of a query that drops no event for its score."""
+    return session.createDataFrame([], FLOORS_SCHEMA)
+
+
 def no_seed(session: SparkSession) -> DataFrame:
     """Return the seed of a generation before which there were no boards."""
     return session.createDataFrame([], SEED_SCHEMA)

@@ -33,8 +33,6 @@ logger = logging.getLogger(__name__)
 SPARE_SLOTS: Final = 2
 """Slots beyond those that the query holds, for the jobs beside it: snapshots, seeds, floors."""
 
-_JVM_EXIT_DEADLINE_S: Final = 3.0
-
 
 @dataclass(frozen=True, slots=True)
 class SparkSettings:
@@ -49,6 +47,8 @@ class SparkSettings:
         log_file: where Spark logs.
         kafka: further options of Spark's Kafka clients, without the prefix `kafka.`.
         max_offsets_per_batch: records a micro-batch of catching up reads.
+        driver_flags: further flags of the driver's JVM.
+        exit_within_s: how long the JVM may take to end before it is killed.
     """
 
     bootstrap_servers: str
@@ -59,6 +59,8 @@ class SparkSettings:
     driver_memory: str = "1g"
     kafka: Mapping[str, str] = field(default_factory=dict)
     max_offsets_per_batch: int = 400_000
+    driver_flags: tuple[str, ...] = ()
+    exit_within_s: float = 3.0
 
 
 class Spark:
@@ -125,7 +127,7 @@ class Spark:
         if self._jvm_process.stdin is not None:
             self._jvm_process.stdin.close()
         try:
-            self._jvm_process.wait(_JVM_EXIT_DEADLINE_S)
+            self._jvm_process.wait(self.settings.exit_within_s)
         except subprocess.TimeoutExpired:
             self._jvm_process.kill()
             self._jvm_process.wait()
@@ -200,6 +202,7 @@ def _conf(settings: SparkSettings, slots: int, shuffle_partitions: int) -> dict[
         f'-Dlog4j2.configurationFile="{resources.files("topology") / "spark-log4j2.properties"}"',
         f'-Dleaderboard.spark.log="{settings.log_file}"',
         f'-Djava.io.tmpdir="{settings.work_dir}"',
+        *(f'"{flag}"' for flag in settings.driver_flags),
     ]
     return {
         "spark.app.name": "leaderboard",

@@ -223,7 +223,8 @@ class StreamThread:
             reason = generation.origin.difference(origin)
         if generation is None or reason is not None:
             logger.warning("a new generation begins: %s", reason)
-            if asyncio.run(topic_offsets(self._settings.spark.bootstrap_servers, HIGH_SCORES)).is_empty:
+            partitions = topics[HIGH_SCORES].partitions
+            if asyncio.run(topic_offsets(self._settings.spark.bootstrap_servers, HIGH_SCORES, partitions)).is_empty:
                 generation = generations.begin_first(spark, directory, origin)
             else:
                 generation = generations.begin(spark, directory, origin, table_rows(spark, self._tables))
@@ -244,7 +245,7 @@ class StreamThread:
     def _catch_up(self, run: GenerationRun) -> None:
         """Work off what waits in the source."""
         started, done = time.monotonic(), 0
-        query = run.catch_up(run.tables_in_memory())
+        query = run.catch_up()
         with _running(query):
             while not query.ended():
                 self._check_stop()

@@ -27,8 +27,13 @@ class TopicOffsets(NamedTuple):
         return self.begin == self.end
 
 
-async def topic_offsets(bootstrap_servers: str, topic: str) -> TopicOffsets:
+async def topic_offsets(bootstrap_servers: str, topic: str, partitions: int) -> TopicOffsets:
     """Return the offsets of an existing topic.
+
+    Args:
+        bootstrap_servers: `host:port`, or several with commas between.
+        topic: which topic.
+        partitions: how many it has. A consumer without a subscription does not know, and would find none.
 
     Raises:
         BrokerUnavailable: Kafka cannot be reached or did not answer in time.
@@ -37,9 +42,9 @@ async def topic_offsets(bootstrap_servers: str, topic: str) -> TopicOffsets:
     try:
         async with kafka_errors(bootstrap_servers):
             await consumer.start()
-            partitions = [TopicPartition(topic, number) for number in consumer.partitions_for_topic(topic) or ()]
-            begin = await consumer.beginning_offsets(partitions)
-            end = await consumer.end_offsets(partitions)
+            wanted = [TopicPartition(topic, number) for number in range(partitions)]
+            begin = await consumer.beginning_offsets(wanted)
+            end = await consumer.end_offsets(wanted)
     finally:
         # aiokafka's stop can let the cancellation of its own tasks out, as if this task was cancelled.
         await asyncio.gather(consumer.stop(), return_exceptions=True)

@@ -6,8 +6,10 @@ import asyncio
 import json
 from collections.abc import Iterable, Mapping
 
-from aiokafka import AIOKafkaProducer
+from aiokafka import AIOKafkaProducer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 
+from topology.topic_offsets import topic_offsets
 from topology.topics import INPUTS, OUTPUTS, PLAYERS, PRODUCTS, SCORE_EVENTS, create_missing
 
 Record = tuple[bytes | None, bytes | None]
@@ -43,6 +45,22 @@ class Inputs:
     def send(self, topic: str, records: Iterable[Record]) -> None:
         """Send raw records and wait until the broker has them."""
         asyncio.run(self._send(topic, list(records)))
+
+    def truncate(self, topic: str, partitions: int) -> None:
+        """Delete every record that a topic holds now, as retention would."""
+        asyncio.run(self._truncate(topic, partitions))
+
+    async def _truncate(self, topic: str, partitions: int) -> None:
+        offsets = await topic_offsets(self.bootstrap_servers, topic, partitions)
+        admin = AIOKafkaAdminClient(bootstrap_servers=self.bootstrap_servers)
+        await admin.start()
+        try:
+            await admin.delete_records(
+                {TopicPartition(topic, partition): RecordsToDelete(end) for partition, end in offsets.end.items()}
+            )
+        finally:
+            await admin.close()
+        assert (await topic_offsets(self.bootstrap_servers, topic, partitions)).is_empty
 
     async def _send(self, topic: str, records: list[Record]) -> None:
         async with AIOKafkaProducer(bootstrap_servers=self.bootstrap_servers, enable_idempotence=True) as producer:

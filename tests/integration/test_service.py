@@ -16,6 +16,7 @@ from tests.drivers.processes import descendants, running
 from tests.drivers.producer import Inputs
 from tests.drivers.reference import Reference
 from tests.waiting import wait_until
+from topology.topics import SCORE_EVENTS
 
 SEED = 20261121
 
@@ -62,13 +63,18 @@ class World:
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """One broker for the module. Each test adds to what is there, and begins with a checkpoint of its own."""
     with Broker(tmp_path_factory.mktemp("kafka")) as broker:
-        world = World(broker, Inputs(broker.bootstrap_servers), Reference(), random.Random(SEED))
-        world.inputs.create_topics()
-        world.name_players({player: f"Player {player}" for player in range(1, 30)})
-        world.reference.products.update({product: f"Game {product}" for product in range(1, 10)})
-        world.inputs.products(dict(world.reference.products))
-        world.send_scores(2_000)
-        yield world
+        yield new_world(broker, scores=2_000)
+
+
+def new_world(broker: Broker, scores: int) -> World:
+    """Create the topics and fill them."""
+    world = World(broker, Inputs(broker.bootstrap_servers), Reference(), random.Random(SEED))
+    world.inputs.create_topics()
+    world.name_players({player: f"Player {player}" for player in range(1, 30)})
+    world.reference.products.update({product: f"Game {product}" for product in range(1, 10)})
+    world.inputs.products(dict(world.reference.products))
+    world.send_scores(scores)
+    return world
 
 
 def test_catching_up_and_real_time_give_the_boards_of_all_events(world: World, tmp_path: Path) -> None:
@@ -129,20 +135,23 @@ def test_a_wiped_state_directory_is_restored_from_kafka_without_reading_scores_a
         assert "caught up: 0 events" in instance.log()
 
 
-def test_a_wiped_checkpoint_begins_a_new_generation_and_no_board_gets_worse(world: World, tmp_path: Path) -> None:
-    instance = Instance(tmp_path, world.broker.bootstrap_servers)
-    with instance:
-        instance.wait_for_real_time()
-        instance.wait_for_boards(world.reference.boards())
-        instance.terminate()
-        shutil.rmtree(tmp_path / "state" / "checkpoint")
-        instance.start()
-        assert instance.boards() == world.reference.boards()
-        instance.wait_for_real_time()
-        assert "a new generation begins: no checkpoint" in instance.log()
-        assert instance.boards() == world.reference.boards()
-        world.send_scores(100)
-        instance.wait_for_boards(world.reference.boards())
+def test_a_lost_checkpoint_makes_no_board_worse_when_retention_has_taken_the_scores(tmp_path: Path) -> None:
+    with Broker(tmp_path / "kafka") as broker:
+        world = new_world(broker, scores=500)
+        instance = Instance(tmp_path / "instance", broker.bootstrap_servers)
+        with instance:
+            instance.wait_for_real_time()
+            instance.wait_for_boards(world.reference.boards())
+            assert instance.terminate() == 0
+            world.inputs.truncate(SCORE_EVENTS, 4)
+            shutil.rmtree(tmp_path / "instance" / "state")
+            instance.start()
+            instance.wait_for_real_time()
+            assert "a new generation begins: no checkpoint" in instance.log()
+            assert instance.get("/leaderboard?limit=10").json() == world.reference.boards(10)
+            world.send_scores(100)
+            instance.wait_for_boards(world.reference.boards())
+            assert (tmp_path / "instance/state/checkpoint/generation-2/seed-published").exists()
 
 
 def test_another_depth_begins_a_new_generation(world: World, tmp_path: Path) -> None:
