@@ -84,10 +84,13 @@ class TopologyDriver:
 
     def boards_of_records(self, records: Iterable[tuple[bytes | None, int, int, int]]) -> dict[int, Board]:
         """Return the boards of records: value, partition, offset, milliseconds from `EPOCH`."""
-        rows = [(v, p, o, EPOCH + timedelta(milliseconds=ms)) for v, p, o, ms in records]
-        scores = self._frame(rows, SCORES_SCHEMA)
-        boards = leaderboard(scores, self.tables(), depth=self.depth, generation=1).collect()
+        boards = self.query(records).collect()
         return {int(row.key): Board.from_json(row.value.encode()) for row in boards}
+
+    def query(self, records: Iterable[tuple[bytes | None, int, int, int]]) -> DataFrame:
+        """Return the topology over records, as a DataFrame of boards."""
+        rows = [(v, p, o, EPOCH + timedelta(milliseconds=ms)) for v, p, o, ms in records]
+        return leaderboard(self._frame(rows, SCORES_SCHEMA), self.tables(), depth=self.depth, generation=1)
 
     def tables(self) -> Tables:
         """Return the static side of the joins."""

@@ -229,6 +229,13 @@ def test_merging_boards_in_python_gives_what_spark_gives_for_all_events(driver: 
     assert (merged.known, merged.pending) == (whole.known, whole.pending)
 
 
+def test_no_record_passes_through_python(driver: MakeDriver, capsys: pytest.CaptureFixture[str]) -> None:
+    driver().query([]).explain(extended=True)
+    plan = capsys.readouterr().out
+    assert "max_by" in plan, "the plan of the topology"
+    assert "python" not in plan.lower()
+
+
 def test_timestamps_travel_in_milliseconds(driver: MakeDriver) -> None:
     assert driver().boards([Score(1, 1, at_ms=123)])[1].known[0].timestamp_ms == EPOCH_MS + 123
 
