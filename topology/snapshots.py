@@ -8,6 +8,7 @@ from typing import NamedTuple
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from topology.leaderboard import BOARD_SCHEMA, ENTRY, SEED_SCHEMA, Tables, best
 
@@ -99,12 +100,19 @@ def seed(boards: DataFrame, rows: Rows, places: int) -> DataFrame:
 
 def no_floors(session: SparkSession) -> DataFrame:
     """Return the floors of a query that drops no event for its score."""
-    return session.createDataFrame([], FLOORS_SCHEMA)
+    return _empty(session, FLOORS_SCHEMA)
 
 
 def no_seed(session: SparkSession) -> DataFrame:
     """Return the seed of a generation before which there were no boards."""
-    return session.createDataFrame([], SEED_SCHEMA)
+    return _empty(session, SEED_SCHEMA)
+
+
+def _empty(session: SparkSession, schema: str) -> DataFrame:
+    # Spark sees that this is empty when it plans, and leaves out a join with it.
+    row_type = StructType.fromDDL(schema)
+    row = F.lit(None).cast(row_type).alias("row")
+    return session.range(1).select(row).where(F.lit(False)).select("row.*")
 
 
 def survey(boards: DataFrame, before: Rows, now: Rows, *, depth: int, places: int) -> Survey:
