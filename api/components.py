@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -77,6 +78,7 @@ class Components:
         peers: how to talk to the other instances.
         transport: what carries the requests to them; None for the network.
         clock: monotonic seconds.
+        instance_id: tells this process from any other, for `SelfCheck`.
     """
 
     queries: BoardQueries
@@ -87,3 +89,4 @@ class Components:
     peers: PeerSettings = field(default_factory=PeerSettings)
     transport: httpx.AsyncBaseTransport | None = None
     clock: Callable[[], float] = time.monotonic
+    instance_id: str = field(default_factory=lambda: uuid.uuid4().hex)

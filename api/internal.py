@@ -1,4 +1,7 @@
-"""What instances ask each other: parts of an answer about many boards. Not for clients, and never forwarded."""
+"""What instances ask each other and themselves: parts of an answer about many boards, and who it is that answers.
+
+Not for clients, and never forwarded.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from api.parameters import Limit, limit_within
 
 
 def internal_routes(components: Components) -> APIRouter:
-    """Return the routes below `/internal`; each answers for those of the asked partitions that it can.
+    """Return the routes below `/internal`; those for parts answer for those of the asked partitions that they can.
 
     Args:
         components: what the instance answers with.
@@ -34,6 +37,10 @@ def internal_routes(components: Components) -> APIRouter:
     @router.get("/count")
     async def count(partitions: str) -> Response:
         return _part(components, partitions, "text/plain", lambda held: b"%d" % queries.count(held))
+
+    @router.get("/instance")
+    async def instance() -> Response:
+        return Response(components.instance_id, media_type="text/plain")
 
     return router
 

@@ -18,6 +18,7 @@ import uvloop
 
 from api.components import Components
 from api.main import create_app
+from api.self_check import SelfCheck
 from app.checkpoint_identity import checkpoint_identity
 from app.http_server import HttpServer
 from app.jars import ensure_jars
@@ -65,6 +66,7 @@ class Service:
         self._host = HostInfo.parse(settings.advertised)
         self._checkpoint = checkpoint_identity(settings.checkpoint_uri)
         self._stopping = False
+        self._join_trouble = ""
         self._unheld_since: dict[int, float] = {}
         self._asked_for: ClusterMap | None = None
         self._stores = StateDirectory(settings.state_dir, settings.application_id)
@@ -103,6 +105,7 @@ class Service:
             depth=settings.depth,
             ready=self.not_ready,
         )
+        self._self_check = SelfCheck(components)
         self._server = HttpServer(create_app(components), settings.host, settings.port)
         self._background: list[asyncio.Task[None]] = []
 
@@ -115,7 +118,7 @@ class Service:
         """Return why the instance should get no traffic, or None."""
         if self._stopping:
             return "it is stopping"
-        reason = self._membership.reason()
+        reason = self._join_trouble or self._membership.reason() or self._self_check.reason
         if reason is not None:
             return reason
         tasks = self._membership.tasks() or Tasks()
@@ -130,6 +133,7 @@ class Service:
             asyncio.create_task(self._view.keep_warm(), name="view"),
             asyncio.create_task(self._join(), name="join"),
             asyncio.create_task(self._look_after_copies(), name="copies"),
+            asyncio.create_task(self._self_check.run(), name="self-check"),
         ]
         log.info("listening on %s:%d as %s", self._settings.host, self._settings.port, self._host)
 
@@ -158,16 +162,16 @@ class Service:
 
     async def _join(self) -> None:
         """Create the service's own topics, then join the group, which hands out the partitions of one of them."""
-        said = ""
         while True:
             try:
                 await create_missing(self._settings.bootstrap_servers, OUTPUTS)
             except BrokerUnavailable as error:
-                if str(error) != said:
-                    said = str(error)
+                if str(error) != self._join_trouble:
+                    self._join_trouble = str(error)
                     log.warning("waiting for Kafka: %s", error)
                 await asyncio.sleep(_RETRY_S)
             else:
+                self._join_trouble = ""
                 return await self._membership.start()
 
     def _on_tasks(self, tasks: Tasks, _: ClusterMap) -> None:
@@ -212,18 +216,21 @@ class Service:
 
     def _make_stream_thread(self) -> "StreamThread":
         # Late, and in a thread: PySpark takes most of a second to load, and boards are served meanwhile.
+        from app.spark_class_data import spark_class_data
         from topology.spark import SparkSettings
         from topology.stream_thread import StreamSettings, StreamThread
 
         settings = self._settings
         state_dir = settings.state_dir.absolute() / settings.application_id
+        jars = ensure_jars()
         spark = SparkSettings(
             bootstrap_servers=settings.bootstrap_servers,
-            jars=ensure_jars().spark,
+            jars=jars.spark,
             work_dir=state_dir / "spark",
             log_file=state_dir / "spark.log",
             master=settings.spark_master,
             driver_memory=settings.driver_memory,
+            driver_flags=tuple(spark_class_data(jars).flags()),
         )
         stream = StreamSettings(
             spark=spark,

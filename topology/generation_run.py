@@ -49,16 +49,20 @@ class GenerationRun:
     generation: Generation
     source: TableSource
 
-    def tables_on_disk(self, number: int) -> Tables:
+    def tables_on_disk(self, name: str) -> Tables:
         """Write the tables and floors of now, and return them as a query in real time takes them: as files.
 
         Args:
-            number: tells snapshots of one process apart.
+            name: of the snapshot; no other instance may have one of this name.
         """
-        uri = self.directory.child(f"{self.generation.name}/tables-{number}")
+        uri = self.directory.child(f"{self.generation.name}/{name}")
         with translated():
             snapshots.write_tables(table_rows(self.spark, self.source), self._floors(), uri)
             return snapshots.read_tables(self.spark.session, uri, self._seed_uri)
+
+    def delete_tables(self, name: str) -> None:
+        """Delete a snapshot; one that is not there is fine."""
+        self.directory.delete(f"{self.generation.name}/{name}")
 
     def catch_up(self) -> StreamQuery:
         """Start working off what waits in the source, in micro-batches.

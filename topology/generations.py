@@ -8,7 +8,7 @@ boards of the last one. Under the checkpoint URI:
       generation.json    written last when a generation begins; without it the directory does not count
       seed/              Parquet, the boards that it begins with
       seed-published     there once the seed is on `high-scores`
-      tables-7/          Parquet, the snapshots that the query joins: players, products, floors
+      tables-<uuid>/     Parquet, the snapshots that the query joins: players, products, floors
       query/             Spark's checkpoint
 """
 

@@ -199,6 +199,9 @@ def first_line(error: BaseException) -> str:
 def _conf(settings: SparkSettings, slots: int, shuffle_partitions: int) -> dict[str, str]:
     state_store = "spark.sql.streaming.stateStore"
     java_options = [
+        # A start and a take-over are mostly compilation on few cores. Measured with two: half the CPU time until the
+        # first board, and no loss in a backlog of 500,000 events.
+        *(["-XX:TieredStopAtLevel=1"] if settings.master == "local" else []),
         f'-Dlog4j2.configurationFile="{resources.files("topology") / "spark-log4j2.properties"}"',
         f'-Dleaderboard.spark.log="{settings.log_file}"',
         f'-Djava.io.tmpdir="{settings.work_dir}"',

@@ -10,6 +10,7 @@ import asyncio
 import logging
 import threading
 import time
+import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -76,7 +77,7 @@ class StreamThread:
         self._status = StreamStatus()
         self._stop = threading.Event()
         self._spark: Spark | None = None
-        self._snapshot_number = 0
+        self._snapshots: list[str] = []
         self._snapshot_changes = TableChanges(0, 0)
         self._surveyed_changes = TableChanges(0, 0)
         self._surveyed_at = 0.0
@@ -239,8 +240,9 @@ class StreamThread:
         # Before the rows are read: a change in between is then seen as one that the snapshot lacks.
         self._snapshot_changes = self._surveyed_changes = self._tables.changes()
         self._surveyed_at = time.monotonic()
-        self._snapshot_number += 1
-        return run.tables_on_disk(self._snapshot_number)
+        # Unique: an instance that was frozen may still read or write its own while another has taken over.
+        self._snapshots.append(f"tables-{uuid.uuid4()}")
+        return run.tables_on_disk(self._snapshots[-1])
 
     def _catch_up(self, run: GenerationRun) -> None:
         """Work off what waits in the source."""
@@ -263,6 +265,9 @@ class StreamThread:
     def _real_time(self, run: GenerationRun, tables: Tables) -> tuple[Plan, Tables | None]:
         """Run in real time until a commit after which something else has to come; return what, and newer tables."""
         query = run.real_time(tables, self._settings.checkpoint_interval_s)
+        for name in self._snapshots[:-1]:
+            run.delete_tables(name)
+        del self._snapshots[:-1]
         plan, newer, behind = None, None, 0
         with _running(query):
             while not query.ended():

@@ -70,12 +70,14 @@ class Connection:
         self._address = address
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
         self.idle_since_s = 0.0
+        self._last = False
 
     @property
     def usable(self) -> bool:
         """Whether it is open and the server will not be just closing it."""
         return (
             self._streams is not None
+            and not self._last
             and not self._streams[0].at_eof()
             and time.monotonic() - self.idle_since_s < _IDLE_S
         )
@@ -95,6 +97,8 @@ class Connection:
         except asyncio.IncompleteReadError as error:
             raise ConnectionResetError("the connection ended before the answer did") from error
         self.idle_since_s = time.monotonic()
+        # A load balancer gives a connection only so many requests.
+        self._last = given.get("connection", "").lower() == "close"
         return Reply(int(head[0].split()[1]), given, body)
 
     def close(self) -> None:

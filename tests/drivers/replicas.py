@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import signal
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,11 +11,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
-import httpx
+import psutil
 
 from tests.drivers.instance import Instance
+from tests.drivers.processes import descendants
 
-STARTED_S = 120.0
 _POLL_S = 0.1
 
 
@@ -35,7 +34,6 @@ class Replicas:
         self._bootstrap_servers = bootstrap_servers
         self._settings = {"CHECKPOINT_URI": (directory / "checkpoint").as_uri(), **settings}
         self._names = (f"instance-{number}" for number in itertools.count(1))
-        self._client = httpx.Client(timeout=10, trust_env=False, limits=httpx.Limits(max_keepalive_connections=0))
 
     # Come and go
 
@@ -57,9 +55,9 @@ class Replicas:
         self.members.remove(instance)
 
     def terminate(self, instance: Instance) -> None:
-        """End one with SIGTERM."""
-        assert instance.terminate() == 0, instance.log()[-3000:]
+        """End one with SIGTERM; returns when it has ended."""
         self.members.remove(instance)
+        assert instance.terminate() == 0, instance.log()[-3000:]
 
     def bring_back(self, instance: Instance) -> None:
         """Start one again that has ended, on its state."""
@@ -67,27 +65,31 @@ class Replicas:
         instance.start()
 
     @contextmanager
-    def frozen(self, instance: Instance) -> Iterator[None]:
-        """Stop one with SIGSTOP for the time of the block; its JVM runs on."""
-        instance.process.send_signal(signal.SIGSTOP)
+    def frozen(self, instance: Instance, *, whole: bool = True) -> Iterator[None]:
+        """Stop one with SIGSTOP for the time of the block.
+
+        Args:
+            instance: which.
+            whole: with its JVM, as a container is paused; else that runs on.
+        """
+        processes = [psutil.Process(instance.process.pid), *(descendants(instance.process.pid) if whole else [])]
+        for process in processes:
+            process.suspend()
         try:
             yield
         finally:
-            instance.process.send_signal(signal.SIGCONT)
+            for process in processes:
+                process.resume()
 
     # What they say
 
-    def get(self, instance: Instance, path: str, **headers: str) -> httpx.Response:
-        """Ask one for a path, over a connection of its own."""
-        return self._client.get(f"{instance.url}{path}", headers=headers)
-
     def hosts(self, instance: Instance) -> dict[str, Any]:
         """Return the map that one goes by: by address, what `/hosts` says of each."""
-        return {f"{host['host']}:{host['port']}": host for host in self.get(instance, "/hosts").json()}
+        return {f"{host['host']}:{host['port']}": host for host in instance.get("/hosts").json()}
 
     def not_ready(self, instance: Instance) -> str | None:
         """Return why one is not ready, None when it is."""
-        answer = self.get(instance, "/health/ready")
+        answer = instance.get("/health/ready")
         return None if answer.status_code == 200 else str(json.loads(answer.text)["detail"])
 
     @property
@@ -101,6 +103,12 @@ class Replicas:
         """The members that do not run the stream."""
         holder = self.stream_holder
         return [member for member in self.members if member is not holder]
+
+    def stream_is_held(self) -> bool:
+        """Return whether a member runs the stream, as all of them say."""
+        members = {member.address for member in self.members}
+        holders = [{address for address, host in self.hosts(each).items() if runs(host)} for each in self.members]
+        return all(len(each) == 1 and each <= members for each in holders)
 
     # Waiting
 
@@ -132,7 +140,6 @@ class Replicas:
     def __exit__(self, *_: object) -> None:
         for member in self.members:
             member.__exit__()
-        self._client.close()
 
 
 def runs(host: dict[str, Any]) -> bool:

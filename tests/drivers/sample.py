@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import itertools
 import random
-import time
-from collections.abc import Mapping
 
 from tests.drivers.instance import Instance
 from tests.drivers.producer import Inputs
-from tests.drivers.reader import Expected
 from tests.drivers.reference import Reference
-from tests.drivers.replicas import Replicas, until
 
 LIVE = 900
 PRODUCTS = range(1, 13)
@@ -61,29 +57,12 @@ class Sample:
         self._send([(score, 1, LIVE)])
         return score
 
-    def shows(self, replicas: Replicas, instance: Instance, score: float) -> bool:
-        """Return whether an instance shows a score, or a better one, on the live board."""
-        answer = replicas.get(instance, f"/leaderboard/{LIVE}?limit=1")
-        return answer.status_code == 200 and bool(answer.json()[0]["score"] >= score)
-
-    def wait_until_shown(self, replicas: Replicas, score: float, deadline_s: float) -> float:
-        """Wait until every member shows a score; return how long that took."""
-        began_s = time.monotonic()
-        for member in replicas.members:
-            left_s = deadline_s - (time.monotonic() - began_s)
-            until(lambda m=member: self.shows(replicas, m, score), left_s, lambda: f"score {score} is shown")  # type: ignore[misc]
-        return time.monotonic() - began_s
-
-    def wait_until_served(self, replicas: Replicas, deadline_s: float) -> None:
-        """Wait until every member serves everything that has been sent."""
-        for member in replicas.members:
-            member.wait_for_boards(self.reference.boards(), deadline_s)
-
-    def expected(self, replicas: Replicas) -> Mapping[str, Expected]:
-        """Return what each of `PATHS` answers with from now on, as one member has it."""
-        answers = {path: replicas.get(replicas.members[0], path) for path in PATHS}
-        return {path: Expected(answer.status_code, answer.content) for path, answer in answers.items()}
-
     def _send(self, scores: list[tuple[float, int, int]]) -> None:
         self.reference.add(scores)
         self._inputs.scores(scores)
+
+
+def is_shown(instance: Instance, score: float) -> bool:
+    """Return whether an instance shows a score, or a better one, on the live board."""
+    answer = instance.get(f"/leaderboard/{LIVE}?limit=1")
+    return answer.status_code == 200 and bool(answer.json()[0]["score"] >= score)

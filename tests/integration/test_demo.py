@@ -37,7 +37,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
 
 def test_once_prints_the_boards_alone_and_leaves_nothing(temporary: Path) -> None:
     process = demo("--once", "--port", str(free_port()))
-    output, log = process.communicate(timeout=150)
+    output, log = process.communicate(timeout=300)
     assert process.returncode == 0, log
     boards = json.loads(output)
     assert [(entry["playerName"], entry["playerId"], entry["score"]) for entry in boards["1"]] == BOARD_1
@@ -76,7 +76,7 @@ def test_killing_it_ends_its_broker_and_spark(temporary: Path) -> None:
     try:
         wait_until(
             lambda: sum("java" in child.name() for child in running(descendants(process.pid))) == 2,
-            60,
+            120,
             "broker and Spark run",
         )
         children = descendants(process.pid)

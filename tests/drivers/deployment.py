@@ -1,0 +1,92 @@
+"""All of it on one machine: a broker, a sample, replicas in processes of their own, and what readers notice of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Self
+
+from app.broker import Broker
+from tests.drivers.instance import Instance
+from tests.drivers.reader import Expected, Reader
+from tests.drivers.replicas import Replicas, until
+from tests.drivers.sample import PATHS, Sample, is_shown
+
+_START_S = 180.0
+_SHOWN_S = 120.0
+_READ_ON_S = 1.0
+
+
+class Deployment:
+    """A context manager that starts everything and ends it.
+
+    Args:
+        directory: where everything is kept.
+        size: how many instances there are to begin with.
+        settings: of the instances, without their prefix.
+    """
+
+    def __init__(self, directory: Path, size: int = 3, **settings: object) -> None:
+        self._size = size
+        self._broker = Broker(directory / "kafka")
+        self._directory = directory
+        self._settings = settings
+
+    def __enter__(self) -> Self:
+        self._broker.start()
+        try:
+            self.sample = Sample(self._broker.bootstrap_servers)
+            self.sample.load()
+            self.replicas = Replicas(self._directory, self._broker.bootstrap_servers, **self._settings)
+            self.replicas.add(self._size)
+            for member in self.replicas.members:
+                member.wait_for_boards(self.sample.reference.boards(), _START_S)
+            self.settle()
+            answers = {path: self.replicas.members[0].get(path) for path in PATHS}
+            self.expected = {path: Expected(each.status_code, each.content) for path, each in answers.items()}
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.replicas.__exit__()
+        self._broker.stop()
+
+    @contextmanager
+    def reading(self, members: Sequence[Instance]) -> Iterator[Reader]:
+        """Read 300 times a second at these members while the block runs, and a second before and after."""
+        with Reader([member.address for member in members], self.expected) as reader:
+            reader.go_on(_READ_ON_S)
+            yield reader
+            reader.go_on(_READ_ON_S)
+
+    def settle(self) -> None:
+        """Make it as many healthy instances as in the beginning, and wait until the stream runs in real time."""
+        members = self.replicas.members
+        if len(members) < self._size:
+            self.replicas.add(self._size - len(members))
+        while len(members) > self._size:
+            self.replicas.terminate(self.replicas.others[-1])
+        self.replicas.wait_until_settled()
+        self.replicas.stream_holder.wait_for_real_time()
+
+    def wait_until_new_scores_are_shown(self, since_s: float) -> float:
+        """Wait until every member shows a score that was sent after an instance that is there had the stream.
+
+        What an instance that has been killed leaves behind may still take a score or two.
+
+        Returns:
+            The seconds since a monotonic time.
+        """
+        members = self.replicas.members
+        until(self.replicas.stream_is_held, _SHOWN_S, lambda: "a member has the stream")
+        score = self.sample.play()
+        until(
+            lambda: all(is_shown(member, score) for member in members),
+            _SHOWN_S,
+            lambda: f"score {score} is shown: {[(m.address, m.log()[-1000:]) for m in members]}",
+        )
+        return time.monotonic() - since_s

@@ -1,0 +1,229 @@
+"""Three instances in processes of their own: what readers notice when instances end, freeze, come, or are set up wrong.
+
+Reads go on at 300 a second at the instances that stay, without a second try, and every answer is checked to the byte.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.drivers.deployment import Deployment
+from tests.drivers.instance import Instance, free_port
+from tests.drivers.nginx import Nginx
+from tests.drivers.reader import Reader
+from tests.drivers.replicas import until
+from tests.drivers.sample import PATHS
+
+pytestmark = pytest.mark.system
+
+FROZEN_S = 30
+BACK_WITHIN_S = {"kill": 20.0, "terminate": 15.0}
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
+    with Deployment(tmp_path_factory.mktemp("replicas")) as deployment:
+        yield deployment
+
+
+@pytest.fixture
+def deployment(shared: Deployment) -> Deployment:
+    """Three healthy instances: each test may end some and bring others."""
+    shared.settle()
+    return shared
+
+
+def end(deployment: Deployment, victim: Instance, how: str) -> None:
+    if how == "kill":
+        deployment.replicas.kill(victim)
+    else:
+        deployment.replicas.terminate(victim)
+
+
+def without(deployment: Deployment, *victims: Instance) -> list[Instance]:
+    return [member for member in deployment.replicas.members if member not in victims]
+
+
+def test_every_instance_gives_the_same_answer_to_everything(deployment: Deployment) -> None:
+    reference = deployment.sample.reference
+    for path in (*PATHS, "/leaderboard", "/leaderboard?limit=10", "/leaderboard/1/900?limit=1", "/leaderboard/x"):
+        first, *others = [member.get(path) for member in deployment.replicas.members]
+        kept = ("content-type", "etag")
+        for other in others:
+            assert (other.status_code, other.content) == (first.status_code, first.content), path
+            assert [other.headers.get(name) for name in kept] == [first.headers.get(name) for name in kept], path
+    for member in deployment.replicas.members:
+        assert member.get("/leaderboard?limit=10").json() == reference.boards(10)
+        assert member.get("/leaderboard/count").json() == len(reference.boards())
+        ascending = list(member.get("/leaderboard/2/900").json())
+        assert ascending == [str(product) for product in sorted(map(int, reference.boards())) if product >= 2]
+        assert member.get("/leaderboard/13").status_code == 404
+
+
+def test_every_key_is_answered_by_its_holders_wherever_it_is_asked(deployment: Deployment) -> None:
+    for product in range(1, 13):
+        holders = {
+            member.get(f"/leaderboard/{product}").headers["x-served-by"] for member in deployment.replicas.members
+        }
+        hosts = deployment.replicas.members[0].get(f"/hosts/{product}").json()
+        assert holders == {f"{hosts['active']['host']}:{hosts['active']['port']}"}
+
+
+@pytest.mark.parametrize("how", ["kill", "terminate"])
+def test_the_end_of_an_instance_without_the_stream_is_not_noticed(deployment: Deployment, how: str) -> None:
+    victim = deployment.replicas.others[0]
+    with deployment.reading(without(deployment, victim)) as reader:
+        began_s = time.monotonic()
+        end(deployment, victim, how)
+        assert deployment.wait_until_new_scores_are_shown(began_s) < BACK_WITHIN_S[how]
+        deployment.replicas.wait_until_settled()
+        deployment.replicas.bring_back(victim)
+        deployment.replicas.wait_until_settled()
+    assert_no_failure(reader)
+
+
+@pytest.mark.parametrize("how", ["kill", "terminate"])
+def test_the_end_of_the_instance_with_the_stream_stops_new_scores_for_a_moment(
+    deployment: Deployment, how: str
+) -> None:
+    victim = deployment.replicas.stream_holder
+    with deployment.reading(without(deployment, victim)) as reader:
+        began_s = time.monotonic()
+        end(deployment, victim, how)
+        shown_s = deployment.wait_until_new_scores_are_shown(began_s)
+        deployment.replicas.bring_back(victim)
+        deployment.replicas.wait_until_settled()
+        assert deployment.replicas.stream_holder is not victim
+    assert_no_failure(reader)
+    assert shown_s < BACK_WITHIN_S[how]
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_newcomers_are_not_noticed_and_answer_only_for_what_they_have_copied(
+    deployment: Deployment, count: int
+) -> None:
+    members = list(deployment.replicas.members)
+    with deployment.reading(members) as reader:
+        added = deployment.replicas.add(count)
+        deployment.replicas.wait_until_settled()
+        # They leave as they came.
+        for newcomer in added:
+            hosts = deployment.replicas.hosts(newcomer)[newcomer.address]
+            assert hosts["active"] or count > 1, "one of four instances has one of four partitions"
+            assert_active_only_when_copied(newcomer)
+            deployment.replicas.terminate(newcomer)
+        deployment.replicas.wait_until_settled()
+    assert_no_failure(reader)
+
+
+def test_an_instance_that_was_frozen_comes_back_without_harm(deployment: Deployment) -> None:
+    frozen = deployment.replicas.others[0]
+    with deployment.reading(without(deployment, frozen)) as reader:
+        with deployment.replicas.frozen(frozen):
+            reader.go_on(FROZEN_S)
+        deployment.wait_until_new_scores_are_shown(time.monotonic())
+        deployment.replicas.wait_until_settled()
+    assert_no_failure(reader)
+    for member in deployment.replicas.members:
+        member.wait_for_boards(deployment.sample.reference.boards())
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["with its JVM", "its JVM runs on"])
+def test_an_instance_that_was_frozen_with_the_stream_has_lost_it_and_changes_nothing(
+    deployment: Deployment, *, whole: bool
+) -> None:
+    frozen = deployment.replicas.stream_holder
+    with deployment.reading(without(deployment, frozen)) as reader:
+        # Is under way in the frozen stream, which may write it when there are better ones already.
+        deployment.sample.play()
+        with deployment.replicas.frozen(frozen, whole=whole):
+            reader.go_on(FROZEN_S)
+            until(
+                lambda: any("catching up ▸ running" in each.log() for each in without(deployment, frozen)),
+                60,
+                lambda: "another instance has taken the stream over",
+            )
+            taker = next(each for each in without(deployment, frozen) if "catching up ▸ running" in each.log())
+            for _ in range(3):
+                deployment.sample.play()
+        frozen.wait_for_log("▸ stopped", 30)
+        deployment.replicas.wait_until_settled()
+        assert deployment.replicas.stream_holder is taker
+        deployment.wait_until_new_scores_are_shown(time.monotonic())
+    assert_no_failure(reader)
+    for member in deployment.replicas.members:
+        member.wait_for_boards(deployment.sample.reference.boards())
+
+
+@pytest.mark.parametrize("what", ["address", "unreachable", "checkpoint", "settings", "session"])
+def test_an_instance_that_is_set_up_wrong_says_what_and_harms_nobody(
+    deployment: Deployment, tmp_path: Path, what: str
+) -> None:
+    member = deployment.replicas.others[0]
+    wrong: dict[str, tuple[dict[str, object], list[str]]] = {
+        "address": ({"ADVERTISED": member.address}, [f"2 instances advertise {member.address}: give each"]),
+        "unreachable": (
+            {"ADVERTISED": f"127.0.0.1:{free_port()}"},
+            ["it refused the connection", "set LEADERBOARD_ADVERTISED"],
+        ),
+        "checkpoint": ({"CHECKPOINT_URI": tmp_path.as_uri()}, ["give every instance the same", tmp_path.as_uri()]),
+        "settings": ({"DEPTH": 5}, ["give every instance the same settings", "DEPTH=5", "DEPTH=10"]),
+        "session": ({"SESSION_TIMEOUT_MS": 2_000_000}, ["does not take a session timeout of 2000000 ms"]),
+    }
+    settings, said = wrong[what]
+    replicas = deployment.replicas
+    holder = replicas.stream_holder
+    newcomer = replicas.make(**settings)
+    with deployment.reading(replicas.members) as reader, newcomer:
+        until(
+            lambda: all(text in str(replicas.not_ready(newcomer)) for text in said),
+            20,
+            lambda: f"{said} in {replicas.not_ready(newcomer)}: {newcomer.log()[-3000:]}",
+        )
+        logged = [line for line in newcomer.log().splitlines() if re.search("WARNING|ERROR", line)]
+        assert any(said[0] in line for line in logged), logged
+        assert replicas.stream_holder is holder
+        assert [replicas.not_ready(each) for each in replicas.members] == [None, None, None]
+        newcomer.terminate()
+        replicas.wait_until_settled()
+    assert_no_failure(reader)
+
+
+def test_behind_a_load_balancer_neither_a_kill_nor_a_rolling_restart_is_noticed(
+    deployment: Deployment, tmp_path: Path
+) -> None:
+    replicas = deployment.replicas
+    ports = [member.port for member in replicas.members]
+    with Nginx(tmp_path, ports) as nginx, Reader([nginx.url.removeprefix("http://")], deployment.expected) as reader:
+        reader.go_on(1)
+        killed = replicas.others[0]
+        replicas.kill(killed)
+        replicas.wait_until_settled()
+        replicas.bring_back(killed)
+        replicas.wait_until_settled()
+        for member in list(replicas.members):
+            replicas.terminate(member)
+            replicas.bring_back(member)
+            replicas.wait_until_settled()
+        reader.go_on(1)
+    assert_no_failure(reader)
+    deployment.wait_until_new_scores_are_shown(time.monotonic())
+
+
+def assert_no_failure(reader: Reader) -> None:
+    assert reader.readings.failures == [], str(reader.readings)
+
+
+def assert_active_only_when_copied(newcomer: Instance) -> None:
+    """Check in its log that it was given active partitions only after their copies had come to answer."""
+    copied: set[int] = set()
+    for line in newcomer.log().splitlines():
+        if match := re.search(r"store leader-boards/(\d+) can answer", line):
+            copied.add(int(match[1]))
+        elif match := re.search(r"generation \d+: active \[([\d, ]*)\]", line):
+            assert {int(each) for each in match[1].split(",") if each.strip()} <= copied, newcomer.log()
