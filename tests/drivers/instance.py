@@ -79,9 +79,9 @@ class Instance:
         """Ask for a path."""
         return _CLIENT.get(f"{self.url}{path}", headers=headers)
 
-    def boards(self) -> Any:
+    def boards(self, limit: int = 3) -> Any:
         """Return the body of `GET /leaderboard`, or the status when it is not 200."""
-        answer = self.get("/leaderboard")
+        answer = self.get(f"/leaderboard?limit={limit}")
         return answer.json() if answer.status_code == 200 else answer.status_code
 
     def log(self) -> str:
@@ -102,12 +102,12 @@ class Instance:
         """Wait until the stream runs in real time."""
         self.wait_for_log("catching up ▸ running", deadline_s)
 
-    def wait_for_boards(self, expected: Any, deadline_s: float = 120.0) -> None:
+    def wait_for_boards(self, expected: Any, deadline_s: float = 120.0, limit: int = 3) -> None:
         """Wait until `GET /leaderboard` is what is expected; fail with the first difference."""
         try:
-            wait_until(lambda: self.boards() == expected, deadline_s, "the boards are as expected")
+            wait_until(lambda: self.boards(limit) == expected, deadline_s, "the boards are as expected")
         except AssertionError:
-            assert self.boards() == expected, self.log()[-3000:]
+            assert self.boards(limit) == expected, self.log()[-3000:]
 
     def terminate(self, deadline_s: float = 15.0) -> int:
         """Send SIGTERM and wait for the end; return the exit status."""

@@ -82,8 +82,7 @@ def test_catching_up_and_real_time_give_the_boards_of_all_events(world: World, t
         instance.wait_for_real_time()
         instance.wait_for_boards(world.reference.boards())
         world.send_scores(500)
-        instance.wait_for_boards(world.reference.boards())
-        assert instance.get("/leaderboard?limit=10").json() == world.reference.boards(10)
+        instance.wait_for_boards(world.reference.boards(10), limit=10)
 
 
 def test_names_change_and_scores_appear_without_any_new_score(world: World, tmp_path: Path) -> None:
@@ -147,7 +146,7 @@ def test_a_lost_checkpoint_makes_no_board_worse_when_retention_has_taken_the_sco
             instance.start()
             instance.wait_for_real_time()
             assert "a new generation begins: no checkpoint" in instance.log()
-            assert instance.get("/leaderboard?limit=10").json() == world.reference.boards(10)
+            instance.wait_for_boards(world.reference.boards(10), limit=10)
             world.send_scores(100)
             instance.wait_for_boards(world.reference.boards())
             assert (tmp_path / "instance/state/checkpoint/generation-2/seed-published").exists()
@@ -162,11 +161,7 @@ def test_another_depth_begins_a_new_generation(world: World, tmp_path: Path) -> 
     with deeper:
         deeper.wait_for_real_time()
         assert "a new generation begins: LEADERBOARD_DEPTH 20 instead of 10" in deeper.log()
-        wait_until(
-            lambda: bool(deeper.get("/leaderboard?limit=20").json() == world.reference.boards(20)),
-            30,
-            "boards are as deep as they can be",
-        )
+        deeper.wait_for_boards(world.reference.boards(20), limit=20)
 
 
 @pytest.mark.system
