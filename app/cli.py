@@ -1,7 +1,6 @@
 """The `leaderboard` command. What a command needs is imported when it runs, so that `--help` loads no Spark."""
 
 import asyncio
-import logging
 import signal
 import sys
 import threading
@@ -88,8 +87,6 @@ def load(players: Path | None, products: Path | None, scores: Path | None) -> No
     from app.load import load as load_files
     from app.settings import read_settings
 
-    # What it has to say is in the error that ends the command.
-    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     named = DataFiles(players, products, scores)
     files = sample_files() if named == DataFiles() else named
     count = asyncio.run(load_files(read_settings().bootstrap_servers, files))

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from topology.errors import InvalidRecord
 from topology.partitioner import partition_of_key
-from topology.records import ID_MAX, ID_MIN, Board, merge, parse_id
+from topology.records import Board, merge, parse_id
 from topology.store_copy import Record, Shared, StoreCopy, Unusable
 from topology.stores.protocol import Store
 
@@ -103,16 +103,6 @@ class BoardCopy(StoreCopy):
         if record.value is None:
             return product_id, None
         try:
-            board = Board.from_json(record.value)
-            _check_ids(board)
-        except OverflowError as error:
-            raise Unusable("value", InvalidRecord(f"not a board: {error}")) from error
+            return product_id, Board.from_json(record.value)
         except InvalidRecord as error:
             raise Unusable("value", error) from error
-        return product_id, board
-
-
-def _check_ids(board: Board) -> None:
-    for entry in (*board.known, *board.pending):
-        if not ID_MIN <= entry.player_id <= ID_MAX:
-            raise InvalidRecord(f"not a board: player id {entry.player_id}")

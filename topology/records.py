@@ -191,10 +191,13 @@ def _entry_from_json(fields: dict[str, Any]) -> Entry:
     score = float(fields["score"])
     if not math.isfinite(score):
         raise ValueError(f"score {score}")
+    player_id = int(fields["player_id"])
+    if not ID_MIN <= player_id <= ID_MAX:
+        raise ValueError(f"player id {player_id}")
     return Entry(
         score=score,
         timestamp_ms=int(fields["timestamp"]),
         partition=int(fields["partition"]),
         offset=int(fields["offset"]),
-        player_id=int(fields["player_id"]),
+        player_id=player_id,
     )

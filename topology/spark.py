@@ -100,11 +100,6 @@ class Spark:
         """Whether the JVM runs."""
         return self._jvm_process.poll() is None
 
-    @property
-    def pid(self) -> int:
-        """The process id of the JVM."""
-        return self._jvm_process.pid
-
     def kill(self) -> None:
         """End the JVM at once; calls into it that are under way raise QueryFailed."""
         self._jvm_process.kill()

@@ -40,13 +40,9 @@ class TableCopy(StoreCopy):
     def _use(self, record: Record) -> None:
         try:
             row_id, row = parse_named(record.key, record.value)
-            # JSON can spell half of a surrogate pair, which no text can hold.
-            name = None if row is None else row.name.encode()
-        except UnicodeEncodeError as error:
-            raise Unusable("record", InvalidRecord(f'"name" is not Unicode text: {error}')) from error
         except InvalidRecord as error:
             raise Unusable("record", error) from error
-        self._names[row_id] = name
+        self._names[row_id] = None if row is None else row.name.encode()
 
     def _commit(self) -> None:
         changes: dict[int, bytes | None] = {}
