@@ -13,10 +13,10 @@ import subprocess
 import tempfile
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Self
 
 from app.broker_handshake import answers
@@ -26,6 +26,7 @@ from app.file_lock import file_lock
 from app.guarded_process import GuardedProcess
 from app.jars import Jars, ensure_jars
 from app.java import Java, find_java
+from topology.kafka_connection import KafkaConnection
 
 ADDRESS = "127.0.0.1"
 READY_DEADLINE_S = 60
@@ -76,13 +77,25 @@ class Broker:
         data_dir: what it keeps: topics, its settings and `broker.log`. A restart there continues with the same topics.
         port: where clients connect; 0 for any free one, which may be another after a restart.
         jvm_flags: flags of the JVM in place of those that use the class data archive.
+        listeners: further addresses where clients connect, `PROTOCOL://host:port`.
+        settings: Kafka's, beside its own; what the further listeners need.
     """
 
-    def __init__(self, data_dir: Path, port: int = 0, jvm_flags: Sequence[str] | None = None) -> None:
+    def __init__(
+        self,
+        data_dir: Path,
+        port: int = 0,
+        jvm_flags: Sequence[str] | None = None,
+        *,
+        listeners: Sequence[str] = (),
+        settings: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self._data_dir = data_dir.absolute()
         self._asked_port = port
         self._port = port
         self._jvm_flags = jvm_flags
+        self._listeners = listeners
+        self._settings = settings
         self._process: GuardedProcess | None = None
         self._held = ExitStack()
 
@@ -90,6 +103,11 @@ class Broker:
     def bootstrap_servers(self) -> str:
         """The address for clients, `host:port`."""
         return f"{ADDRESS}:{self._port}"
+
+    @property
+    def connection(self) -> KafkaConnection:
+        """How clients on this machine connect."""
+        return KafkaConnection(self.bootstrap_servers)
 
     @property
     def log_path(self) -> Path:
@@ -182,11 +200,13 @@ class Broker:
 
     def _write_properties(self) -> Path:
         self._port, controller_port = _free_ports(self._asked_port)
+        listeners = ",".join([f"PLAINTEXT://{ADDRESS}:{self._port}", *self._listeners])
         settings = _SETTINGS | {
             "controller.quorum.voters": f"1@{ADDRESS}:{controller_port}",
-            "listeners": f"PLAINTEXT://{ADDRESS}:{self._port},CONTROLLER://{ADDRESS}:{controller_port}",
-            "advertised.listeners": f"PLAINTEXT://{ADDRESS}:{self._port}",
-            "log.dirs": _escape(self._data_dir / "topics"),
+            "listeners": f"{listeners},CONTROLLER://{ADDRESS}:{controller_port}",
+            "advertised.listeners": listeners,
+            "log.dirs": _escape(str(self._data_dir / "topics")),
+            **{name: _escape(value) for name, value in self._settings.items()},
         }
         path = self._data_dir / "server.properties"
         path.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
@@ -268,5 +288,5 @@ def _log_flags() -> list[str]:
     return [f"-Dorg.slf4j.simpleLogger.{name}={value}" for name, value in _LOG_LEVELS.items()]
 
 
-def _escape(path: Path) -> str:
-    return str(path).replace("\\", "\\\\")
+def _escape(value: str) -> str:
+    return value.replace("\\", "\\\\")

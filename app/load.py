@@ -16,7 +16,8 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
 from app.errors import SetupError
-from topology.errors import BrokerUnavailable
+from topology.kafka_connection import KafkaConnection
+from topology.kafka_errors import unavailable
 from topology.topics import INPUTS, OUTPUTS, PLAYERS, PRODUCTS, SCORE_EVENTS, create_missing
 
 CHUNK_RECORDS = 5_000
@@ -47,13 +48,13 @@ def sample_files() -> DataFiles:
     return DataFiles(folder / "players.json", folder / "products.json", folder / "score-events.json")
 
 
-async def load(bootstrap_servers: str, files: DataFiles) -> int:
+async def load(kafka: KafkaConnection, files: DataFiles) -> int:
     """Create missing topics, produce the files, tables first, and return the number of records.
 
     Every file is read through before anything is produced.
 
     Args:
-        bootstrap_servers: `host:port`, or several with commas between.
+        kafka: how to connect.
         files: what to produce.
 
     Raises:
@@ -70,13 +71,11 @@ async def load(bootstrap_servers: str, files: DataFiles) -> int:
         if path is not None
     ]
     total = sum(1 for source in sources for _ in source.records())
-    await create_missing(bootstrap_servers, [*INPUTS, *OUTPUTS])
+    await create_missing(kafka, [*INPUTS, *OUTPUTS])
     try:
-        await _produce(bootstrap_servers, sources, total)
+        await _produce(kafka, sources, total)
     except (KafkaError, OSError) as error:
-        raise BrokerUnavailable(
-            f"Kafka at {bootstrap_servers} does not take the records ({type(error).__name__})"
-        ) from error
+        raise await unavailable(kafka, error, "does not take the records") from error
     return total
 
 
@@ -106,9 +105,9 @@ class _Source:
         return key.strip(), value.strip() or None
 
 
-async def _produce(bootstrap_servers: str, sources: list[_Source], total: int) -> None:
+async def _produce(kafka: KafkaConnection, sources: list[_Source], total: int) -> None:
     producer = AIOKafkaProducer(
-        bootstrap_servers=bootstrap_servers,
+        **kafka.for_aiokafka(),
         enable_idempotence=True,
         acks="all",
         linger_ms=5,

@@ -9,6 +9,7 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
 from topology.errors import BrokerUnavailable
+from topology.kafka_connection import KafkaConnection
 from topology.topics import HIGH_SCORES
 
 
@@ -16,11 +17,11 @@ class BoardProducer:
     """A producer that connects when there is something to publish, which is seldom.
 
     Args:
-        bootstrap_servers: Kafka, `host:port`, or several with commas between.
+        kafka: how to connect.
     """
 
-    def __init__(self, bootstrap_servers: str) -> None:
-        self._bootstrap_servers = bootstrap_servers
+    def __init__(self, kafka: KafkaConnection) -> None:
+        self._kafka = kafka
         self._producer: AIOKafkaProducer | None = None
         self._starting = asyncio.Lock()
 
@@ -50,7 +51,7 @@ class BoardProducer:
     async def _started(self) -> AIOKafkaProducer:
         async with self._starting:
             if self._producer is None:
-                producer = AIOKafkaProducer(bootstrap_servers=self._bootstrap_servers, acks="all")
+                producer = AIOKafkaProducer(**self._kafka.for_aiokafka(), acks="all")
                 await producer.start()
                 self._producer = producer
             return self._producer

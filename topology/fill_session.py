@@ -16,8 +16,10 @@ from typing import Any, Final, Protocol
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import OffsetOutOfRangeError, RecordTooLargeError
 
+from topology.kafka_connection import KafkaConnection
+from topology.kafka_errors import kafka_errors
 from topology.store_copy import StoreCopy, why_begin_again
-from topology.topic_ids import TopicCatalog, TopicDescription, kafka_errors
+from topology.topic_ids import TopicCatalog, TopicDescription
 from topology.topics import DELETE_RETENTION_MS
 
 logger = logging.getLogger(__name__)
@@ -25,6 +27,7 @@ logger = logging.getLogger(__name__)
 _REQUEST_TIMEOUT_MS: Final = 5_000
 _POLL_TIMEOUT_MS: Final = 200
 _FETCHES_END_S: Final = 0.01
+_STOP_WITHIN_S: Final = 1.0
 _FETCH_MAX_BYTES: Final = 4 << 20
 
 
@@ -79,14 +82,14 @@ class FillSession:
     """One session.
 
     Args:
-        bootstrap_servers: Kafka, `host:port`, or several with commas between.
+        kafka: how to connect.
         owner: whose copies are filled.
         changed: set when the copies to fill are others.
         options: how they are filled.
     """
 
-    def __init__(self, bootstrap_servers: str, owner: Owner, changed: asyncio.Event, options: FillOptions) -> None:
-        self._bootstrap_servers = bootstrap_servers
+    def __init__(self, kafka: KafkaConnection, owner: Owner, changed: asyncio.Event, options: FillOptions) -> None:
+        self._kafka = kafka
         self._owner = owner
         self._changed = changed
         self._options = options
@@ -101,7 +104,7 @@ class FillSession:
             BrokerUnavailable: Kafka does not answer.
             StateUnusable: a store cannot be written.
         """
-        async with TopicCatalog(self._bootstrap_servers) as catalog, self._consumer() as consumer:
+        async with TopicCatalog(self._kafka) as catalog, self._consumer() as consumer:
             await self._upkeep(catalog, consumer)
             self._owner.resumed()
             filling = asyncio.create_task(self._fill(consumer), name="fill-stores")
@@ -131,7 +134,7 @@ class FillSession:
             self._owner.progressed()
 
     async def _poll(self, consumer: AIOKafkaConsumer) -> dict[TopicPartition, list[Any]]:
-        async with kafka_errors(self._bootstrap_servers):
+        async with kafka_errors(self._kafka):
             try:
                 found: dict[TopicPartition, list[Any]] = await consumer.getmany(
                     timeout_ms=_POLL_TIMEOUT_MS, max_records=self._options.max_records
@@ -195,11 +198,13 @@ class FillSession:
                 copy.rewind()
             fill = copy.fill._replace(position=copy.position) if copy.fill else None
             begin, end = begins[topic_partition], ends[topic_partition]
-            reason = why_begin_again(fill, topic_id, begin, end, self._owner.now_ms(), retention_ms[copy.topic])
-            if reason is not None:
+            again = why_begin_again(fill, topic_id, begin, end, self._owner.now_ms(), retention_ms[copy.topic])
+            if again is not None:
                 level = logging.INFO if fill is None else logging.WARNING
-                logger.log(level, "filling store %s/%d from offset %d: %s", copy.name, copy.partition, begin, reason)
-                copy.begin(topic_id, begin)
+                where = (copy.name, copy.partition, begin)
+                logger.log(level, "filling store %s/%d from offset %d: %s", *where, again.reason)
+                start = copy.begin_after_loss if again.topic_lost_records else copy.begin
+                start(topic_id, begin)
             copy.resume(end)
         consumer.assign(list(wanted))
         for topic_partition, copy in wanted.items():
@@ -211,7 +216,7 @@ class FillSession:
         self, consumer: AIOKafkaConsumer, topic_partitions: Iterable[TopicPartition]
     ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
         partitions = list(topic_partitions)
-        async with kafka_errors(self._bootstrap_servers), asyncio.timeout(_REQUEST_TIMEOUT_MS / 1000):
+        async with kafka_errors(self._kafka), asyncio.timeout(_REQUEST_TIMEOUT_MS / 1000):
             return await consumer.beginning_offsets(partitions), await consumer.end_offsets(partitions)
 
     async def _retention_ms(self, catalog: TopicCatalog, topic: str) -> int:
@@ -223,7 +228,7 @@ class FillSession:
     @asynccontextmanager
     async def _consumer(self) -> AsyncIterator[AIOKafkaConsumer]:
         consumer = AIOKafkaConsumer(
-            bootstrap_servers=self._bootstrap_servers,
+            **self._kafka.for_aiokafka(),
             group_id=None,
             enable_auto_commit=False,
             # Where to go on is decided here: a store must never skip or repeat without knowing it.
@@ -234,7 +239,7 @@ class FillSession:
             fetch_max_bytes=_FETCH_MAX_BYTES,
         )
         try:
-            async with kafka_errors(self._bootstrap_servers):
+            async with kafka_errors(self._kafka):
                 await consumer.start()
             yield consumer
         finally:
@@ -242,7 +247,11 @@ class FillSession:
             # closes no connection: let the fetches end first, and take what comes out only as a result.
             consumer.unsubscribe()
             await asyncio.sleep(_FETCHES_END_S)
-            await asyncio.gather(consumer.stop(), return_exceptions=True)
+            stopping = asyncio.create_task(consumer.stop())
+            # Over TLS, uvloop waits half a minute for the end of a connection that the answer to a fetch still reached.
+            await asyncio.wait([stopping], timeout=_STOP_WITHIN_S)
+            stopping.cancel()
+            await asyncio.gather(stopping, return_exceptions=True)
 
 
 async def _apply(copy: StoreCopy, records: Sequence[Any]) -> None:

@@ -29,9 +29,11 @@ from aiokafka.errors import (
 )
 
 from topology.assignor import ACCEPTABLE_LAG_RECORDS, Tasks
-from topology.errors import BrokerUnavailable, Fix, LeaderboardError
+from topology.errors import Fix, LeaderboardError
 from topology.group_protocol import Assignment, GroupAssignor
 from topology.host_metadata import ClusterMap, HostInfo
+from topology.kafka_connection import KafkaConnection
+from topology.kafka_errors import unavailable
 from topology.members import Member, Verdict
 from topology.topics import HIGH_SCORES
 
@@ -72,7 +74,7 @@ class Membership:
     """This instance's part in the group. Everything happens in one event loop.
 
     Args:
-        bootstrap_servers: Kafka, `host:port`, or several with commas between.
+        kafka: how to connect.
         application_id: the group.
         self_info: where peers reach this instance.
         copies: returns the lag in records of each partition's copy on disk, of copies that have been restored.
@@ -87,7 +89,7 @@ class Membership:
 
     def __init__(
         self,
-        bootstrap_servers: str,
+        kafka: KafkaConnection,
         application_id: str,
         self_info: HostInfo,
         *,
@@ -97,7 +99,7 @@ class Membership:
         on_tasks: Callable[[Tasks, ClusterMap], None],
         settings: MembershipSettings | None = None,
     ) -> None:
-        self._bootstrap_servers = bootstrap_servers
+        self._kafka = kafka
         self._application_id = application_id
         self._self_info = self_info
         self._copies = copies
@@ -172,7 +174,7 @@ class Membership:
                 self._join(consumer)
                 await self._stay(consumer)
             except (KafkaError, OSError) as error:
-                self._in_trouble(self._translated(error))
+                self._in_trouble(await self._translated(error))
             finally:
                 await self._leave(consumer)
             with suppress(TimeoutError):
@@ -208,7 +210,7 @@ class Membership:
         )
         session_timeout_ms = self._settings.session_timeout_ms
         return AIOKafkaConsumer(
-            bootstrap_servers=self._bootstrap_servers,
+            **self._kafka.for_aiokafka(),
             client_id=f"{self._application_id}-{self._self_info}",
             group_id=self._application_id,
             partition_assignment_strategy=(assignor,),
@@ -237,8 +239,8 @@ class Membership:
             try:
                 async with asyncio.timeout(_ANSWER_WITHIN_S):
                     await consumer.end_offsets([partition])
-            except (KafkaError, TimeoutError):
-                self._in_trouble(BrokerUnavailable(f"Kafka at {self._bootstrap_servers} does not answer"))
+            except (KafkaError, TimeoutError) as error:
+                self._in_trouble(await unavailable(self._kafka, error))
             else:
                 # Otherwise Kafka may answer and yet not take this member; an assignment is what ends that.
                 if self._joined.is_set():
@@ -319,7 +321,7 @@ class Membership:
             log.info("group %s: a member again after %.1f s", self._application_id, away_s)
             self._trouble = None
 
-    def _translated(self, error: BaseException) -> LeaderboardError:
+    async def _translated(self, error: BaseException) -> LeaderboardError:
         """Return what the caller can do about an error of aiokafka."""
         match error:
             case GroupAuthorizationFailedError() | TopicAuthorizationFailedError():
@@ -334,7 +336,7 @@ class Membership:
             case InvalidGroupIdError():
                 return Fix(f"Kafka does not take {self._application_id!r} as a group: choose another application id")
             case _:
-                return BrokerUnavailable(f"Kafka at {self._bootstrap_servers} is no use now: {error}")
+                return await unavailable(self._kafka, error, f"is no use now: {error}")
 
 
 class _Joined(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types

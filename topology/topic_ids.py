@@ -6,19 +6,20 @@ Kafka's Metadata request has them from version 10 on, aiokafka's own stops at 5;
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Iterable, Sequence
 from io import BytesIO
 from typing import Any, Final, NamedTuple, Self
 
 from aiokafka.client import AIOKafkaClient
-from aiokafka.errors import KafkaError, UnknownTopicOrPartitionError, for_code
+from aiokafka.errors import UnknownTopicOrPartitionError, for_code
 from aiokafka.protocol.abstract import AbstractType
 from aiokafka.protocol.admin import DescribeConfigsRequest
 from aiokafka.protocol.api import Request, RequestStruct, Response
 from aiokafka.protocol.types import Boolean, CompactArray, CompactString, Int16, Int32, Schema, TaggedFields
 
 from topology.errors import BrokerUnavailable
+from topology.kafka_connection import KafkaConnection
+from topology.kafka_errors import kafka_errors
 
 REQUEST_TIMEOUT_MS: Final = 5_000
 _TOPIC_RESOURCE: Final = 2
@@ -36,46 +37,37 @@ class TopicDescription(NamedTuple):
     partitions: int
 
 
-async def topic_ids(bootstrap_servers: str, names: Iterable[str]) -> dict[str, TopicDescription]:
+async def topic_ids(kafka: KafkaConnection, names: Iterable[str]) -> dict[str, TopicDescription]:
     """Return the topics of these names that exist.
 
     Args:
-        bootstrap_servers: `host:port`, or several with commas between.
+        kafka: how to connect.
         names: which topics; those that do not exist are absent from the answer.
 
     Raises:
         BrokerUnavailable: Kafka cannot be reached or did not answer in time.
     """
-    async with TopicCatalog(bootstrap_servers) as catalog:
+    async with TopicCatalog(kafka) as catalog:
         return await catalog.describe(names)
-
-
-@asynccontextmanager
-async def kafka_errors(bootstrap_servers: str) -> AsyncIterator[None]:
-    """Turn whatever aiokafka raises when a broker cannot be used into `BrokerUnavailable`."""
-    try:
-        yield
-    except (KafkaError, OSError, TimeoutError) as error:
-        raise BrokerUnavailable(f"Kafka at {bootstrap_servers} does not answer: {error!r}") from error
 
 
 class TopicCatalog:
     """Asks a broker about topics, over one connection; an async context manager.
 
     Args:
-        bootstrap_servers: `host:port`, or several with commas between.
+        kafka: how to connect.
 
     Raises:
         BrokerUnavailable: from every method, and on entering: Kafka cannot be reached or did not answer in time.
     """
 
-    def __init__(self, bootstrap_servers: str) -> None:
-        self._bootstrap_servers = bootstrap_servers
-        self._client = AIOKafkaClient(bootstrap_servers=bootstrap_servers, request_timeout_ms=REQUEST_TIMEOUT_MS)
+    def __init__(self, kafka: KafkaConnection) -> None:
+        self._kafka = kafka
+        self._client = AIOKafkaClient(**kafka.for_aiokafka(), request_timeout_ms=REQUEST_TIMEOUT_MS)
 
     async def __aenter__(self) -> Self:
         try:
-            async with kafka_errors(self._bootstrap_servers):
+            async with kafka_errors(self._kafka):
                 await self._client.bootstrap()
         except BrokerUnavailable:
             await self._client.close()
@@ -108,10 +100,10 @@ class TopicCatalog:
         return None
 
     async def _send(self, request: Request[Any]) -> Any:
-        async with kafka_errors(self._bootstrap_servers):
+        async with kafka_errors(self._kafka):
             node = self._client.get_random_node()
             if node is None:
-                raise BrokerUnavailable(f"Kafka at {self._bootstrap_servers} names no broker")
+                raise BrokerUnavailable(f"Kafka at {self._kafka} names no broker")
             return await self._client.send(node, request)
 
 

@@ -6,8 +6,11 @@ import asyncio
 from typing import NamedTuple
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.structs import OffsetAndMetadata
 
-from topology.topic_ids import kafka_errors
+from topology.kafka_connection import KafkaConnection
+from topology.kafka_errors import kafka_errors
 
 
 class TopicOffsets(NamedTuple):
@@ -27,20 +30,20 @@ class TopicOffsets(NamedTuple):
         return self.begin == self.end
 
 
-async def topic_offsets(bootstrap_servers: str, topic: str, partitions: int) -> TopicOffsets:
+async def topic_offsets(kafka: KafkaConnection, topic: str, partitions: int) -> TopicOffsets:
     """Return the offsets of an existing topic.
 
     Args:
-        bootstrap_servers: `host:port`, or several with commas between.
+        kafka: how to connect.
         topic: which topic.
         partitions: how many it has. A consumer without a subscription does not know, and would find none.
 
     Raises:
         BrokerUnavailable: Kafka cannot be reached or did not answer in time.
     """
-    consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap_servers)
+    consumer = AIOKafkaConsumer(**kafka.for_aiokafka())
     try:
-        async with kafka_errors(bootstrap_servers):
+        async with kafka_errors(kafka):
             await consumer.start()
             wanted = [TopicPartition(topic, number) for number in range(partitions)]
             begin = await consumer.beginning_offsets(wanted)
@@ -49,3 +52,23 @@ async def topic_offsets(bootstrap_servers: str, topic: str, partitions: int) -> 
         # aiokafka's stop can let the cancellation of its own tasks out, as if this task was cancelled.
         await asyncio.gather(consumer.stop(), return_exceptions=True)
     return TopicOffsets(*({at.partition: offset for at, offset in offsets.items()} for offsets in (begin, end)))
+
+
+async def committed_offsets(kafka: KafkaConnection, group: str) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Return the offsets that a consumer group has committed; none for a group that does not exist.
+
+    Args:
+        kafka: how to connect.
+        group: which one.
+
+    Raises:
+        BrokerUnavailable: Kafka cannot be reached or did not answer in time.
+    """
+    admin = AIOKafkaAdminClient(**kafka.for_aiokafka())
+    try:
+        async with kafka_errors(kafka):
+            await admin.start()
+            found: dict[TopicPartition, OffsetAndMetadata] = await admin.list_consumer_group_offsets(group)
+            return found
+    finally:
+        await admin.close()

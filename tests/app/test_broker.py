@@ -13,26 +13,27 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from app.broker import Broker
 from app.errors import BrokerFailed, SetupError
 from tests.waiting import wait_until
+from topology.kafka_connection import KafkaConnection
 from topology.topics import TopicSpec, create_missing
 
 
-async def _produce(bootstrap_servers: str, topic: str, values: list[bytes]) -> None:
-    async with AIOKafkaProducer(bootstrap_servers=bootstrap_servers, acks="all", enable_idempotence=True) as producer:
+async def _produce(kafka: KafkaConnection, topic: str, values: list[bytes]) -> None:
+    async with AIOKafkaProducer(**kafka.for_aiokafka(), acks="all", enable_idempotence=True) as producer:
         for value in values:
             await producer.send_and_wait(topic, value)
 
 
-async def _read(bootstrap_servers: str, topic: str, count: int) -> list[bytes]:
-    consumer = AIOKafkaConsumer(topic, bootstrap_servers=bootstrap_servers, auto_offset_reset="earliest")
+async def _read(kafka: KafkaConnection, topic: str, count: int) -> list[bytes]:
+    consumer = AIOKafkaConsumer(topic, **kafka.for_aiokafka(), auto_offset_reset="earliest")
     async with consumer:
         return [(await consumer.getone()).value for _ in range(count)]
 
 
 async def test_a_topic_can_be_made_and_written_the_moment_it_is_ready(tmp_path: Path) -> None:
     with Broker(tmp_path) as broker:
-        await create_missing(broker.bootstrap_servers, [TopicSpec("t", 1)])
-        await _produce(broker.bootstrap_servers, "t", [b"1", b"2"])
-        assert await _read(broker.bootstrap_servers, "t", 2) == [b"1", b"2"]
+        await create_missing(broker.connection, [TopicSpec("t", 1)])
+        await _produce(broker.connection, "t", [b"1", b"2"])
+        assert await _read(broker.connection, "t", 2) == [b"1", b"2"]
     assert not broker.running
 
 
@@ -41,12 +42,12 @@ async def test_a_restart_keeps_what_was_written(tmp_path: Path, end: str) -> Non
     broker = Broker(tmp_path)
     broker.start()
     try:
-        await create_missing(broker.bootstrap_servers, [TopicSpec("t", 1)])
-        await _produce(broker.bootstrap_servers, "t", [b"kept"])
+        await create_missing(broker.connection, [TopicSpec("t", 1)])
+        await _produce(broker.connection, "t", [b"kept"])
         getattr(broker, end)()
         assert not broker.running
         broker.start()
-        assert await _read(broker.bootstrap_servers, "t", 1) == [b"kept"]
+        assert await _read(broker.connection, "t", 1) == [b"kept"]
     finally:
         broker.stop()
 

@@ -11,11 +11,12 @@ from app.broker import Broker
 from app.errors import SetupError
 from app.load import DataFiles, load, sample_files
 from topology.errors import BrokerUnavailable
+from topology.kafka_connection import KafkaConnection
 from topology.topics import PLAYERS, PRODUCTS, SCORE_EVENTS
 
 
-async def _all_records(bootstrap_servers: str, topic: str) -> list[tuple[bytes | None, bytes | None]]:
-    consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap_servers)
+async def _all_records(kafka: KafkaConnection, topic: str) -> list[tuple[bytes | None, bytes | None]]:
+    consumer = AIOKafkaConsumer(**kafka.for_aiokafka())
     records = []
     async with consumer:
         partitions = [TopicPartition(topic, number) for number in range(4)]
@@ -35,9 +36,9 @@ def own_broker(tmp_path: Path) -> Broker:
 
 async def test_the_sample_data_arrives_whole_and_makes_the_promised_boards(own_broker: Broker) -> None:
     with own_broker as broker:
-        count = await load(broker.bootstrap_servers, sample_files())
-        tables = {topic: await _all_records(broker.bootstrap_servers, topic) for topic in (PLAYERS, PRODUCTS)}
-        scores = await _all_records(broker.bootstrap_servers, SCORE_EVENTS)
+        count = await load(broker.connection, sample_files())
+        tables = {topic: await _all_records(broker.connection, topic) for topic in (PLAYERS, PRODUCTS)}
+        scores = await _all_records(broker.connection, SCORE_EVENTS)
     assert count == len(scores) + sum(map(len, tables.values()))
     assert all(key is None for key, _ in scores)
     players = {int(key): json.loads(value)["name"] for key, value in tables[PLAYERS] if key and value}
@@ -63,8 +64,8 @@ async def test_an_empty_value_deletes_and_blank_lines_are_passed_over(own_broker
     players = tmp_path / "players"
     players.write_text('\n9|{"name": "a|b"}\n\n 9 | \n')
     with own_broker as broker:
-        assert await load(broker.bootstrap_servers, DataFiles(players=players)) == 2
-        assert await _all_records(broker.bootstrap_servers, PLAYERS) == [(b"9", b'{"name": "a|b"}'), (b"9", None)]
+        assert await load(broker.connection, DataFiles(players=players)) == 2
+        assert await _all_records(broker.connection, PLAYERS) == [(b"9", b'{"name": "a|b"}'), (b"9", None)]
 
 
 @pytest.mark.parametrize("line", ["1", '{"id": 1}', "|{}", " | "])
@@ -73,17 +74,17 @@ async def test_a_malformed_line_is_named_before_anything_is_done(tmp_path: Path,
     good.write_text("1|{}\n")
     bad.write_text(f"1|{{}}\n\n{line}\n")
     with pytest.raises(SetupError, match=f"{bad} line 3 has no key: write key.json"):
-        await load("127.0.0.1:1", DataFiles(players=good, products=bad))
+        await load(KafkaConnection("127.0.0.1:1"), DataFiles(players=good, products=bad))
 
 
 async def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(SetupError, match=f"{tmp_path}/none cannot be read"):
-        await load("127.0.0.1:1", DataFiles(scores=tmp_path / "none"))
+        await load(KafkaConnection("127.0.0.1:1"), DataFiles(scores=tmp_path / "none"))
 
 
 async def test_no_broker_is_told_as_such() -> None:
     with pytest.raises(BrokerUnavailable, match=r"127\.0\.0\.1:1"):
-        await load("127.0.0.1:1", sample_files())
+        await load(KafkaConnection("127.0.0.1:1"), sample_files())
 
 
 def test_the_data_of_the_working_directory_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

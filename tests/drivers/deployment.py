@@ -37,7 +37,7 @@ class Deployment:
     def __enter__(self) -> Self:
         self._broker.start()
         try:
-            self.sample = Sample(self._broker.bootstrap_servers)
+            self.sample = Sample(self._broker.connection)
             self.sample.load()
             self.replicas = Replicas(self._directory, self._broker.bootstrap_servers, **self._settings)
             self.replicas.add(self._size)

@@ -13,6 +13,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from topology.assignor import Tasks
 from topology.host_metadata import ClusterMap, HostInfo
+from topology.kafka_connection import KafkaConnection
 from topology.membership import Membership, MembershipSettings
 
 
@@ -26,7 +27,7 @@ async def main(bootstrap_servers: str, application_id: str, address: str, topic:
         sys.stdout.flush()
 
     membership = Membership(
-        bootstrap_servers,
+        KafkaConnection(bootstrap_servers),
         application_id,
         HostInfo.parse(address),
         copies=dict,

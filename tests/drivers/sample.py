@@ -8,6 +8,7 @@ import random
 from tests.drivers.instance import Instance
 from tests.drivers.producer import Inputs
 from tests.drivers.reference import Reference
+from topology.kafka_connection import KafkaConnection
 
 LIVE = 900
 PRODUCTS = range(1, 13)
@@ -29,15 +30,15 @@ class Sample:
     """Fills the topics of a broker, and knows what has to be served.
 
     Args:
-        bootstrap_servers: Kafka.
+        kafka: how to connect.
     """
 
-    def __init__(self, bootstrap_servers: str) -> None:
+    def __init__(self, kafka: KafkaConnection) -> None:
         self.reference = Reference(
             {player: f"Player {player}" for player in _PLAYERS},
             {product: f"Game {product}" for product in (*PRODUCTS, LIVE)},
         )
-        self._inputs = Inputs(bootstrap_servers)
+        self._inputs = Inputs(kafka)
         self._next_score = itertools.count(1)
 
     def load(self) -> None:

@@ -14,6 +14,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 from tests.drivers.eventually import eventually
 from tests.drivers.stores import names_and_scores
 from topology.fill_session import FillOptions
+from topology.kafka_connection import KafkaConnection
 from topology.materializer import FilledFrom, Materializer, Republish
 from topology.partitioner import partition_for
 from topology.queries import Queries
@@ -31,14 +32,14 @@ class StoreTopics:
     """The three topics that fill the stores, of one test alone, and a producer for them.
 
     Args:
-        bootstrap_servers: the broker.
+        kafka: how to connect.
         partitions: of each topic.
     """
 
-    def __init__(self, bootstrap_servers: str, partitions: int = 4) -> None:
+    def __init__(self, kafka: KafkaConnection, partitions: int = 4) -> None:
         prefix = f"stores-{uuid.uuid4()}-"
         self.names = FilledFrom(f"{prefix}high-scores", f"{prefix}players", f"{prefix}products")
-        self.bootstrap_servers = bootstrap_servers
+        self.kafka = kafka
         self.partitions = partitions
         self._producer: AIOKafkaProducer | None = None
 
@@ -47,15 +48,15 @@ class StoreTopics:
         compacted = {"cleanup.policy": "compact,delete"}  # "delete" allows to truncate
         wanted = names or (self.names.high_scores, self.names.players, self.names.products)
         specs = [TopicSpec(name, self.partitions, compacted) for name in wanted]
-        await create_missing(self.bootstrap_servers, specs)
+        await create_missing(self.kafka, specs)
 
     async def delete(self, name: str) -> None:
         """Delete a topic and return when it is gone."""
-        async with administration(self.bootstrap_servers) as admin:
+        async with administration(self.kafka) as admin:
             await admin.delete_topics([name])
 
         async def gone() -> bool:
-            return await topic_ids(self.bootstrap_servers, [name]) == {}
+            return await topic_ids(self.kafka, [name]) == {}
 
         await eventually(gone)
         # A producer would go on with the offsets and the metadata of the old topic.
@@ -76,7 +77,7 @@ class StoreTopics:
     async def send(self, topic: str, key: bytes | None, value: bytes | None, partition: int) -> None:
         """Publish anything, and return when the broker has it."""
         if self._producer is None:
-            self._producer = AIOKafkaProducer(bootstrap_servers=self.bootstrap_servers)
+            self._producer = AIOKafkaProducer(**self.kafka.for_aiokafka())
             await self._producer.start()
         await self._producer.send_and_wait(topic, value, key, partition)
 
@@ -103,7 +104,7 @@ class StoresOnKafka:
             self.stores.opened("leader-boards"), self.stores.opened("players"), self.stores.opened("products")
         )
         self.materializer = Materializer(
-            topics.bootstrap_servers,
+            topics.kafka,
             self.stores,
             self.view,
             places=20,
@@ -146,9 +147,9 @@ async def running(
 
 
 @asynccontextmanager
-async def administration(bootstrap_servers: str) -> AsyncIterator[AIOKafkaAdminClient]:
+async def administration(kafka: KafkaConnection) -> AsyncIterator[AIOKafkaAdminClient]:
     """Open an administration client."""
-    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap_servers)
+    admin = AIOKafkaAdminClient(**kafka.for_aiokafka())
     await admin.start()
     try:
         yield admin

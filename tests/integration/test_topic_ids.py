@@ -8,38 +8,39 @@ from app.broker import Broker
 from tests.drivers.eventually import eventually
 from tests.drivers.stores_on_kafka import administration
 from topology.errors import BrokerUnavailable
+from topology.kafka_connection import KafkaConnection
 from topology.topic_ids import TopicCatalog, topic_ids
 from topology.topics import TopicSpec, create_missing
 
 
 async def test_topics_that_exist_have_an_id_and_partitions(broker: Broker) -> None:
     name = f"ids-{uuid.uuid4()}"
-    await create_missing(broker.bootstrap_servers, [TopicSpec(name, 3, {"delete.retention.ms": "1234"})])
-    found = await topic_ids(broker.bootstrap_servers, [name, "no-such-topic"])
+    await create_missing(broker.connection, [TopicSpec(name, 3, {"delete.retention.ms": "1234"})])
+    found = await topic_ids(broker.connection, [name, "no-such-topic"])
     assert found.keys() == {name}
     assert found[name].partitions == 3
     assert str(uuid.UUID(found[name].topic_id)) == found[name].topic_id
-    async with TopicCatalog(broker.bootstrap_servers) as catalog:
+    async with TopicCatalog(broker.connection) as catalog:
         assert await catalog.delete_retention_ms(name) == 1234
         assert await catalog.delete_retention_ms("no-such-topic") is None
 
 
 async def test_a_topic_that_was_created_again_has_another_id(broker: Broker) -> None:
     name = f"ids-{uuid.uuid4()}"
-    await create_missing(broker.bootstrap_servers, [TopicSpec(name, 1)])
-    before = await topic_ids(broker.bootstrap_servers, [name])
-    async with administration(broker.bootstrap_servers) as admin:
+    await create_missing(broker.connection, [TopicSpec(name, 1)])
+    before = await topic_ids(broker.connection, [name])
+    async with administration(broker.connection) as admin:
         await admin.delete_topics([name])
 
     async def gone() -> bool:
-        return await topic_ids(broker.bootstrap_servers, [name]) == {}
+        return await topic_ids(broker.connection, [name]) == {}
 
     await eventually(gone)
-    await create_missing(broker.bootstrap_servers, [TopicSpec(name, 1)])
-    after = await topic_ids(broker.bootstrap_servers, [name])
+    await create_missing(broker.connection, [TopicSpec(name, 1)])
+    after = await topic_ids(broker.connection, [name])
     assert before[name].topic_id != after[name].topic_id
 
 
 async def test_a_broker_that_is_not_there_is_unavailable() -> None:
     with pytest.raises(BrokerUnavailable, match="Kafka at 127"):
-        await topic_ids("127.0.0.1:1", ["any"])
+        await topic_ids(KafkaConnection("127.0.0.1:1"), ["any"])

@@ -21,6 +21,7 @@ from app.broker import Broker
 from tests.drivers import member_process
 from topology.assignor import Tasks
 from topology.host_metadata import ClusterMap, HostInfo
+from topology.kafka_connection import KafkaConnection
 from topology.membership import Membership, MembershipSettings
 from topology.topics import TopicSpec, create_missing
 
@@ -31,13 +32,13 @@ PARTITIONS = 4
 class Instance:
     """A membership, and an instance around it that restores whatever it is given at once."""
 
-    def __init__(self, bootstrap_servers: str, group: str, port: int, settings: MembershipSettings) -> None:
+    def __init__(self, kafka: KafkaConnection, group: str, port: int, settings: MembershipSettings) -> None:
         self.info = HostInfo("host", port)
         self.copies: dict[int, int] = {}
         self.checkpoint = ""
         self.seen: list[tuple[float, Tasks, ClusterMap]] = []
         self.membership = Membership(
-            bootstrap_servers,
+            kafka,
             group,
             self.info,
             copies=lambda: self.copies,
@@ -61,15 +62,15 @@ class Instance:
 class Group:
     """Instances in one group, which all stop in the end."""
 
-    def __init__(self, bootstrap_servers: str, topic: str, name: str = "") -> None:
-        self.bootstrap_servers = bootstrap_servers
+    def __init__(self, kafka: KafkaConnection, topic: str, name: str = "") -> None:
+        self.kafka = kafka
         self.topic = topic
         self.name = name or f"membership-{uuid.uuid4()}"
         self.instances: list[Instance] = []
 
     async def join(self, port: int, fingerprint: str = "", checkpoint: str = "") -> Instance:
         settings = MembershipSettings(session_timeout_ms=SESSION_TIMEOUT_MS, topic=self.topic, fingerprint=fingerprint)
-        instance = Instance(self.bootstrap_servers, self.name, port, settings)
+        instance = Instance(self.kafka, self.name, port, settings)
         instance.checkpoint = checkpoint
         self.instances.append(instance)
         await instance.membership.start()
@@ -107,13 +108,13 @@ async def eventually(condition: Callable[[], bool], what: str, deadline_s: float
 @pytest.fixture(scope="module")
 def topic(broker: Broker) -> str:
     name = f"membership-{uuid.uuid4()}"
-    asyncio.run(create_missing(broker.bootstrap_servers, [TopicSpec(name, PARTITIONS)]))
+    asyncio.run(create_missing(broker.connection, [TopicSpec(name, PARTITIONS)]))
     return name
 
 
 @asynccontextmanager
-async def new_group(bootstrap_servers: str, topic: str, name: str = "") -> AsyncIterator[Group]:
-    group = Group(bootstrap_servers, topic, name)
+async def new_group(kafka: KafkaConnection, topic: str, name: str = "") -> AsyncIterator[Group]:
+    group = Group(kafka, topic, name)
     try:
         yield group
     finally:
@@ -122,13 +123,13 @@ async def new_group(bootstrap_servers: str, topic: str, name: str = "") -> Async
 
 @pytest.fixture
 async def group(broker: Broker, topic: str) -> AsyncIterator[Group]:
-    async with new_group(broker.bootstrap_servers, topic) as made:
+    async with new_group(broker.connection, topic) as made:
         yield made
 
 
 @contextmanager
 def member_in_a_process(group: Group, port: int) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, str(Path(member_process.__file__)), group.bootstrap_servers, group.name]
+    command = [sys.executable, str(Path(member_process.__file__)), group.kafka.bootstrap_servers, group.name]
     command += [f"host:{port}", group.topic, str(SESSION_TIMEOUT_MS)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -301,10 +302,10 @@ async def test_a_group_that_another_program_uses_is_named_as_the_reason_once(
 
 async def test_a_topic_that_does_not_exist_is_named_as_the_reason(broker: Broker) -> None:
     topic = f"membership-{uuid.uuid4()}"
-    async with new_group(broker.bootstrap_servers, topic) as group:
+    async with new_group(broker.connection, topic) as group:
         instance = await group.join(7001)
         await eventually(lambda: topic in (instance.membership.reason() or ""), "it names the topic")
-        await create_missing(broker.bootstrap_servers, [TopicSpec(topic, PARTITIONS)])
+        await create_missing(broker.connection, [TopicSpec(topic, PARTITIONS)])
         await eventually(lambda: group.agrees(1), "it joins when the topic exists")
 
 
@@ -314,9 +315,9 @@ async def test_while_kafka_is_away_the_map_stays_and_one_line_tells(
     caplog.set_level(logging.INFO, "topology.membership")
     with Broker(tmp_path) as first_broker:
         port = int(first_broker.bootstrap_servers.rpartition(":")[2])
-        await create_missing(first_broker.bootstrap_servers, [TopicSpec("boards", PARTITIONS)])
+        await create_missing(first_broker.connection, [TopicSpec("boards", PARTITIONS)])
     broker = Broker(tmp_path, port)
-    async with new_group(broker.bootstrap_servers, "boards") as group:
+    async with new_group(broker.connection, "boards") as group:
         instances = [await group.join(port) for port in (7001, 7002)]
         await eventually(lambda: "does not answer" in caplog.text or "no use" in caplog.text, "the outage is told")
         assert not any(instance.membership.current().hosts for instance in instances)
@@ -343,7 +344,7 @@ async def test_while_kafka_is_away_the_map_stays_and_one_line_tells(
 
 
 async def test_it_stops_soon_when_kafka_is_away(free_tcp_port: int) -> None:
-    async with new_group(f"127.0.0.1:{free_tcp_port}", "boards") as group:
+    async with new_group(KafkaConnection(f"127.0.0.1:{free_tcp_port}"), "boards") as group:
         instance = await group.join(7001)
         await eventually(lambda: instance.membership.warning() is not None, "the outage is noticed")
         start = time.monotonic()

@@ -11,6 +11,7 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from app.broker import Broker
 from topology import topics
 from topology.errors import BrokerUnavailable, Fix
+from topology.kafka_connection import KafkaConnection
 from topology.topics import INPUTS, OUTPUTS, TopicSpec, create_missing, missing
 
 
@@ -20,23 +21,23 @@ def _unique(name: str) -> str:
 
 async def test_what_is_missing_is_created_and_what_exists_stays(broker: Broker) -> None:
     there, new = TopicSpec(_unique("there"), 2), TopicSpec(_unique("new"), 3)
-    assert await create_missing(broker.bootstrap_servers, [there]) == [there.name]
-    assert await missing(broker.bootstrap_servers, [there.name, new.name]) == [new.name]
-    assert await create_missing(broker.bootstrap_servers, [TopicSpec(there.name, 5), new]) == [new.name]
+    assert await create_missing(broker.connection, [there]) == [there.name]
+    assert await missing(broker.connection, [there.name, new.name]) == [new.name]
+    assert await create_missing(broker.connection, [TopicSpec(there.name, 5), new]) == [new.name]
     assert await _partitions(broker, [there.name, new.name]) == {there.name: 2, new.name: 3}
-    assert await create_missing(broker.bootstrap_servers, [there, new]) == []
+    assert await create_missing(broker.connection, [there, new]) == []
 
 
 async def test_of_many_at_once_each_topic_is_created_by_one(broker: Broker) -> None:
     specs = [TopicSpec(_unique("race"), 1) for _ in range(3)]
-    created = await asyncio.gather(*(create_missing(broker.bootstrap_servers, specs) for _ in range(4)))
+    created = await asyncio.gather(*(create_missing(broker.connection, specs) for _ in range(4)))
     assert sorted(itertools.chain(*created)) == sorted(spec.name for spec in specs)
 
 
 @pytest.mark.parametrize("spec", [*INPUTS, *OUTPUTS], ids=lambda spec: spec.name)
 async def test_kafka_takes_each_topic_as_specified(broker: Broker, spec: TopicSpec) -> None:
     copy = TopicSpec(_unique(spec.name), spec.partitions, spec.config)
-    await create_missing(broker.bootstrap_servers, [copy])
+    await create_missing(broker.connection, [copy])
     assert await _partitions(broker, [copy.name]) == {copy.name: spec.partitions}
     assert spec.config.items() <= (await _config(broker, copy.name)).items()
 
@@ -49,12 +50,12 @@ async def test_a_refusal_names_the_topic_and_the_reason(
     broker: Broker, name: str, config: dict[str, str], reason: str
 ) -> None:
     with pytest.raises(Fix, match=f"Kafka refuses to create topic {name}: .*{reason}"):
-        await create_missing(broker.bootstrap_servers, [TopicSpec(name, 1, config)])
+        await create_missing(broker.connection, [TopicSpec(name, 1, config)])
 
 
 async def test_no_broker_is_an_error_that_says_where_none_was() -> None:
     with pytest.raises(BrokerUnavailable, match=r"Kafka at 127\.0\.0\.1:1 does not answer"):
-        await missing("127.0.0.1:1", ["t"])
+        await missing(KafkaConnection("127.0.0.1:1"), ["t"])
 
 
 def test_the_service_knows_how_long_its_tombstones_last() -> None:
