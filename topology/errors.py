@@ -4,7 +4,9 @@ LeaderboardError
 ├── Retry               the same call may succeed later
 │   ├── BrokerUnavailable   Kafka cannot be reached, or did not answer in time
 │   ├── TopicMissing        a topic does not exist (yet)
-│   └── QueryFailed         Spark ended the streaming query
+│   ├── TopicChanged        a topic is not the one any more that a query was started on
+│   ├── QueryFailed         Spark ended the streaming query
+│   └── GenerationOutdated  boards of a later generation than the checkpoint's are published
 └── Fix                 the same call fails until somebody changes something
     ├── InvalidRecord       a record's bytes cannot be used
     ├── StateUnusable       a directory of the service cannot be read or written
@@ -42,12 +44,29 @@ class TopicMissing(Retry):
         self.topics = topics
 
 
+class TopicChanged(Retry):
+    """A topic is not the one any more that a query was started on: it is gone, was created anew, or has grown."""
+
+
 class QueryFailed(Retry):
     """Spark ended the streaming query; the stream thread starts it again."""
 
 
+class GenerationOutdated(Retry):
+    """Boards of a later generation than the checkpoint's are published; another one has to begin."""
+
+
 class InvalidRecord(Fix):
-    """A record's bytes cannot be used; the message is the reason."""
+    """A record's bytes cannot be used.
+
+    Args:
+        reason: one of a few fixed texts, to count by.
+        detail: what exactly is wrong.
+    """
+
+    def __init__(self, reason: str, detail: object = "") -> None:
+        super().__init__(f"{reason}: {detail}" if detail else reason)
+        self.reason = reason
 
 
 class StateUnusable(Fix):

@@ -6,12 +6,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Observation
+from pyspark.sql import functions as F
 
-from topology import generations, snapshots
+from topology import generations, score_events, snapshots
 from topology.checkpoint import CheckpointDirectory
+from topology.errors import GenerationOutdated
 from topology.generations import Generation
 from topology.global_table import TableChanges
+from topology.judged import Judged
 from topology.leaderboard import Tables, leaderboard
 from topology.spark import Spark, translated
 from topology.stream_query import StreamQuery
@@ -31,6 +34,9 @@ class TableSource(Protocol):
 
     def changes(self) -> TableChanges:
         """Return how the tables have changed."""
+
+    def judged(self) -> Iterable[Judged]:
+        """Return the records of the tables' topics that this process has looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +60,28 @@ class GenerationRun:
 
         Args:
             name: of the snapshot; no other instance may have one of this name.
+
+        Raises:
+            GenerationOutdated: stores ignore what this generation publishes.
         """
         uri = self.directory.child(f"{self.generation.name}/{name}")
+        published = Observation()
         with translated():
-            snapshots.write_tables(table_rows(self.spark, self.source), self._floors(), uri)
-            return snapshots.read_tables(self.spark.session, uri, self._seed_uri)
+            boards = snapshots.latest_boards(self.spark.high_scores())
+            boards = boards.observe(published, F.max("generation").alias("newest"))
+            floors = snapshots.floors(self._own(boards), self.generation.places)
+            snapshots.write_tables(table_rows(self.spark, self.source), floors, uri)
+            newest = published.get["newest"] or 0
+            tables = snapshots.read_tables(self.spark.session, uri, self._seed_uri)
+        if newest > self.generation.number:
+            raise GenerationOutdated(f"boards of generation {newest} are published, it is {self.generation.number}")
+        return tables
+
+    def find_unusable(self, judged: Judged) -> dict[int, str]:
+        """Return the unusable score events of a range, offset to reason, beside a running query."""
+        with translated():
+            found = score_events.unusable(self.spark.score_events_of(judged)).toArrow()
+        return dict(zip(found["offset"].to_pylist(), found["reason"].to_pylist(), strict=True))
 
     def delete_tables(self, name: str) -> None:
         """Delete a snapshot; one that is not there is fine."""
@@ -84,7 +107,7 @@ class GenerationRun:
         """Compare the boards with the tables of now, beside a query that runs with `tables`."""
         with translated():
             return snapshots.survey(
-                self._boards(),
+                self._own(snapshots.latest_boards(self.spark.high_scores())),
                 before=snapshots.Rows(tables.players, tables.products),
                 now=table_rows(self.spark, self.source),
                 depth=self.generation.origin.depth,
@@ -95,12 +118,8 @@ class GenerationRun:
     def _seed_uri(self) -> str:
         return generations.seed_uri(self.directory, self.generation)
 
-    def _boards(self) -> DataFrame:
-        boards = snapshots.latest_boards(self.spark.high_scores())
+    def _own(self, boards: DataFrame) -> DataFrame:
         return snapshots.of_generation(boards, self.generation.number, self.generation.places)
-
-    def _floors(self) -> DataFrame:
-        return snapshots.floors(self._boards(), self.generation.places)
 
     def _start(self, tables: Tables, trigger: dict[str, str | bool], *, catching_up: bool) -> StreamQuery:
         with translated():

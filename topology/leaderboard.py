@@ -12,6 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from topology.records import SPARE_FACTOR
+from topology.score_events import parse
 
 TOPOLOGY_VERSION = 1
 """Raised when a change makes the state of an older checkpoint unusable; a start then begins a new generation."""
@@ -60,39 +61,6 @@ def leaderboard(scores: DataFrame, tables: Tables, *, depth: int, generation: in
     enriched = join_tables(reaching, tables.players, tables.products)
     boards = best(enriched, depth * SPARE_FACTOR)
     return publish(with_seed(boards, tables.seed, depth * SPARE_FACTOR), generation)
-
-
-def parse(scores: DataFrame) -> DataFrame:
-    """Return the usable events: `product_id, player_id, entry`; those that cannot be used are counted and dropped."""
-    # Read as text first: numbers in quotes are numbers, and what is no number is told apart from what is absent.
-    schema = "score string, product_id string, player_id string"
-    event = F.from_json(F.col("value").cast("string"), schema, {"allowNonNumericNumbers": "false"})
-    fields = scores.select(event.alias("event"), "partition", "offset", "timestamp").select(
-        F.expr("try_cast(event.score AS double)").alias("score"),
-        F.expr("try_cast(event.product_id AS bigint)").alias("product_id"),
-        F.expr("try_cast(event.player_id AS bigint)").alias("player_id"),
-        "partition",
-        "offset",
-        "timestamp",
-    )
-    usable = F.expr(
-        "score IS NOT NULL AND product_id IS NOT NULL AND player_id IS NOT NULL AND abs(score) < double('Infinity')"
-    )
-    return (
-        fields.observe("events", F.count(F.lit(1)).alias("total"), F.count_if(~usable).alias("invalid"))
-        .where(usable)
-        .select(
-            "product_id",
-            "player_id",
-            F.struct(
-                "score",
-                (-F.unix_millis("timestamp")).alias("neg_timestamp"),
-                (-F.col("partition")).alias("neg_partition"),
-                (-F.col("offset")).alias("neg_offset"),
-                "player_id",
-            ).alias("entry"),
-        )
-    )
 
 
 def above_floor(events: DataFrame, floors: DataFrame) -> DataFrame:
@@ -155,30 +123,3 @@ def _published(name: str) -> Column:
         " 'partition', -e.neg_partition, 'offset', -e.neg_offset)"
     )
     return F.expr(f"transform(coalesce({name}, array()), e -> {entry})").alias(name)
-
-
-def describe() -> str:
-    """Return the topology as text: sources, joins, aggregate, sink and stores."""
-    return """\
-Topology: leaderboard
-
-  Source  score-events   stream, no key          {"score", "product_id", "player_id"}
-  Source  players        global table, by id     {"id", "name"}      ▸ store players
-  Source  products       global table, by id     {"id", "name"}      ▸ store products
-
-  score-events
-    ▸ parse              drop and count what is no score event
-    ▸ above floor        drop what cannot reach its board
-    ▸ left join players  on player_id
-    ▸ left join products on product_id
-    ▸ group by           product_id
-    ▸ aggregate          the best entries: score, then the earlier record; known and pending apart
-    ▸ merge seed         the boards that the generation began with
-    ▸ sink               high-scores, compacted, by product id
-
-  Source  high-scores    partitioned, by product id                  ▸ store leader-boards
-
-  Store   leader-boards  one board a product, a partition's active and standby instances
-  Store   players        the name of each player, at every instance
-  Store   products       the name of each product, at every instance
-"""

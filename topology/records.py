@@ -18,6 +18,17 @@ SPARE_FACTOR: Final = 2
 
 ID_MIN: Final = -(2**63)
 ID_MAX: Final = 2**63 - 1
+
+NO_KEY: Final = "no key"
+NO_VALUE: Final = "no value"
+NOT_UTF8: Final = "not UTF-8"
+NOT_JSON_OBJECT: Final = "not a JSON object"
+NOT_AN_ID: Final = "the key is no 64-bit integer"
+NOT_THE_KEY: Final = "id is missing or not the key"
+NOT_A_NAME: Final = "name is missing or no text"
+NOT_A_BOARD: Final = "not a board"
+MISPLACED: Final = "the key belongs to another partition"
+
 _ID: Final = re.compile(r"0|-?[1-9][0-9]{0,18}")
 
 
@@ -28,7 +39,7 @@ def parse_id(text: str) -> int:
         InvalidRecord: `text` is not a signed 64-bit integer in its shortest decimal form.
     """
     if _ID.fullmatch(text) is None or not ID_MIN <= (number := int(text)) <= ID_MAX:
-        raise InvalidRecord(f"{text[:40]!r} is not a signed 64-bit integer in its shortest decimal form")
+        raise InvalidRecord(NOT_AN_ID, f"{text[:40]!r} is not a signed 64-bit integer in its shortest decimal form")
     return number
 
 
@@ -95,7 +106,7 @@ class Board(NamedTuple):
                 pending_lost=int(fields["pending_lost"]),
             )
         except (KeyError, TypeError, ValueError, OverflowError) as error:
-            raise InvalidRecord(f"not a board: {error!r}") from error
+            raise InvalidRecord(NOT_A_BOARD, repr(error)) from error
 
 
 def merge(old: Board | None, new: Board, places: int) -> Board:
@@ -136,18 +147,16 @@ def parse_named(key: bytes | None, value: bytes | None) -> tuple[int, Named | No
         InvalidRecord: the key is no id, the value is no `{"id": …, "name": …}`, or the two disagree.
     """
     if key is None:
-        raise InvalidRecord("a table record needs a key")
+        raise InvalidRecord(NO_KEY)
     row_id = parse_id(_text(key))
     if value is None:
         return row_id, None
     fields = _json_object(value)
-    if "id" not in fields or "name" not in fields:
-        raise InvalidRecord('a table record needs "id" and "name"')
-    claimed, name = fields["id"], fields["name"]
-    if not isinstance(name, str) or not _is_unicode(name):
-        raise InvalidRecord('"name" is not text')
+    claimed, name = fields.get("id"), fields.get("name")
     if isinstance(claimed, bool) or str(claimed) != str(row_id):
-        raise InvalidRecord(f'"id" {claimed!r:.40} is not the key {row_id}')
+        raise InvalidRecord(NOT_THE_KEY, f"{claimed!r:.40} under the key {row_id}")
+    if not isinstance(name, str) or not _is_unicode(name):
+        raise InvalidRecord(NOT_A_NAME)
     return row_id, Named(row_id, name)
 
 
@@ -157,12 +166,14 @@ def _is_unicode(text: str) -> bool:
 
 
 def _json_object(value: bytes) -> dict[str, Any]:
+    if not value:
+        raise InvalidRecord(NO_VALUE)
     try:
         fields = json.loads(_text(value), parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
-        raise InvalidRecord(f"not JSON: {error}") from error
+        raise InvalidRecord(NOT_JSON_OBJECT, error) from error
     if not isinstance(fields, dict):
-        raise InvalidRecord(f"not a JSON object but {type(fields).__name__}")
+        raise InvalidRecord(NOT_JSON_OBJECT, f"but {type(fields).__name__}")
     return fields
 
 
@@ -170,7 +181,7 @@ def _text(value: bytes) -> str:
     try:
         return value.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise InvalidRecord(f"not UTF-8: {error}") from error
+        raise InvalidRecord(NOT_UTF8, error) from error
 
 
 def _refuse_constant(name: str) -> Any:

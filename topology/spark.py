@@ -8,6 +8,7 @@ log file.
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import shutil
 import subprocess
@@ -18,20 +19,26 @@ from importlib import resources
 from pathlib import Path
 from typing import IO, Any, Final
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from topology.errors import QueryFailed
+from topology.errors import QueryFailed, StateUnusable
+from topology.judged import Judged
+from topology.kafka_connection import KafkaConnection
 from topology.topics import HIGH_SCORES, SCORE_EVENTS
 
 logger = logging.getLogger(__name__)
 
-SPARE_SLOTS: Final = 2
-"""Slots beyond those that the query holds, for the jobs beside it: snapshots, seeds, floors."""
+SPARE_SLOTS: Final = 4
+"""Slots beyond those that the query holds, for the jobs beside it: snapshots, seeds, floors, dead letters."""
+
+TASKS_BESIDE: Final = 2
+"""Tasks of a stage beside the query. With more than the spare slots could hold, the query's next batch, which needs all
+of its slots at once, would find some taken, and fail."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,25 +46,25 @@ class SparkSettings:
     """How Spark runs.
 
     Attributes:
-        bootstrap_servers: Kafka, `host:port,…`.
+        kafka: how its Kafka clients connect.
         master: `local`, or any Spark master URL.
         driver_memory: heap of the driver, such as `1g`.
         jars: the Kafka connector and what it needs.
         work_dir: a directory of this process alone, emptied at each start.
         log_file: where Spark logs.
-        kafka: further options of Spark's Kafka clients, without the prefix `kafka.`.
+        kafka_options: further settings of those clients, without the prefix `kafka.`.
         max_offsets_per_batch: records a micro-batch of catching up reads.
         driver_flags: further flags of the driver's JVM.
         exit_within_s: how long the JVM may take to end before it is killed.
     """
 
-    bootstrap_servers: str
+    kafka: KafkaConnection
     jars: tuple[Path, ...]
     work_dir: Path
     log_file: Path
     master: str = "local"
     driver_memory: str = "1g"
-    kafka: Mapping[str, str] = field(default_factory=dict)
+    kafka_options: Mapping[str, str] = field(default_factory=dict)
     max_offsets_per_batch: int = 400_000
     driver_flags: tuple[str, ...] = ()
     exit_within_s: float = 3.0
@@ -73,14 +80,14 @@ class Spark:
         shuffle_partitions: fixed by the first checkpoint of a query.
 
     Raises:
+        StateUnusable: its working directory cannot be used.
         QueryFailed: the JVM or the session did not start.
     """
 
     def __init__(self, settings: SparkSettings, slots: int, shuffle_partitions: int) -> None:
         self.settings = settings
         self.slots = slots
-        shutil.rmtree(settings.work_dir, ignore_errors=True)
-        settings.work_dir.mkdir(parents=True)
+        _make_empty(settings.work_dir)
         settings.log_file.parent.mkdir(parents=True, exist_ok=True)
         with translated():
             conf = SparkConf(loadDefaults=False).setAll(list(_conf(settings, slots, shuffle_partitions).items()))
@@ -154,6 +161,19 @@ class Spark:
             .option("subscribe", HIGH_SCORES)
             .option("failOnDataLoss", "false")
             .load()
+            .coalesce(TASKS_BESIDE)
+        )
+
+    def score_events_of(self, judged: Judged) -> DataFrame:
+        """Return a range of score events, as a bounded read."""
+        offsets = {"startingOffsets": judged.begin, "endingOffsets": judged.end}
+        return (
+            self.session.read.format("kafka")
+            .options(**self._kafka_options())
+            .option("assign", json.dumps({judged.topic: [judged.partition]}))
+            .options(**{name: json.dumps({judged.topic: {judged.partition: at}}) for name, at in offsets.items()})
+            .option("failOnDataLoss", "false")
+            .load()
         )
 
     def start_query(self, boards: DataFrame, checkpoint: str, *, trigger: Mapping[str, Any]) -> StreamingQuery:
@@ -173,7 +193,7 @@ class Spark:
         boards.write.format("kafka").options(**self._kafka_options()).option("topic", HIGH_SCORES).save()
 
     def _kafka_options(self) -> dict[str, str]:
-        options = {"bootstrap.servers": self.settings.bootstrap_servers, **self.settings.kafka}
+        options = {**self.settings.kafka.for_java(), **self.settings.kafka_options}
         return {f"kafka.{name}": value for name, value in options.items()}
 
 
@@ -183,12 +203,37 @@ def translated() -> Iterator[None]:
     try:
         yield
     except (PySparkException, Py4JError, OSError) as error:
-        raise QueryFailed(first_line(error)) from error
+        raise QueryFailed(_reason(error)) from error
 
 
-def first_line(error: BaseException) -> str:
-    """Return what an error says without the Java stack trace that follows."""
-    return str(error).strip().partition("\n")[0] or type(error).__name__
+def _reason(error: PySparkException | Py4JError | OSError) -> str:
+    """Return what an error says and what it was caused by, without Java's stack traces."""
+    said = str(error).strip().partition("\n")[0] or type(error).__name__
+    if isinstance(error, OSError):
+        return said if error.filename else f"{said} (Spark's working directory)"
+    cause = _innermost(getattr(error, "java_exception", None) or getattr(error, "_origin", None))
+    if cause is None or cause in said:
+        return said
+    return cause if isinstance(error, Py4JJavaError) else f"{said}: {cause}"
+
+
+def _innermost(thrown: Any) -> str | None:
+    """Return the last cause of a Java exception, None without one, or when its JVM is gone."""
+    try:
+        while thrown is not None and (cause := thrown.getCause()) is not None:
+            thrown = cause
+        return None if thrown is None else str(thrown.toString()).partition("\n")[0]
+    except (Py4JError, OSError):
+        return None
+
+
+def _make_empty(directory: Path) -> None:
+    try:
+        if directory.exists():
+            shutil.rmtree(directory)
+        directory.mkdir(parents=True)
+    except OSError as error:
+        raise StateUnusable(f"{directory} cannot be emptied: {error.strerror or error}") from error
 
 
 def _conf(settings: SparkSettings, slots: int, shuffle_partitions: int) -> dict[str, str]:
@@ -202,7 +247,11 @@ def _conf(settings: SparkSettings, slots: int, shuffle_partitions: int) -> dict[
         f'-Djava.io.tmpdir="{settings.work_dir}"',
         *(f'"{flag}"' for flag in settings.driver_flags),
     ]
+    # Without executors elsewhere nobody outside has to reach the driver: whoever does may run code in it.
+    alone = settings.master == "local" or settings.master.startswith("local[")
+    addresses = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"} if alone else {}
     return {
+        **addresses,
         "spark.app.name": "leaderboard",
         "spark.master": f"local[{slots}]" if settings.master == "local" else settings.master,
         "spark.driver.memory": settings.driver_memory,
@@ -210,6 +259,8 @@ def _conf(settings: SparkSettings, slots: int, shuffle_partitions: int) -> dict[
         "spark.jars": ",".join(str(jar) for jar in settings.jars),
         "spark.local.dir": str(settings.work_dir),
         "spark.sql.warehouse.dir": str(settings.work_dir / "warehouse"),
+        # Spark's own words, and those for what Kafka's clients are given that is secret as well.
+        "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|jaas|keystore",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
-from topology.errors import InvalidRecord
 from topology.records import parse_named
-from topology.store_copy import Record, Shared, StoreCopy, Unusable
+from topology.store_copy import Record, Shared, StoreCopy
 from topology.stores.protocol import Store
 
 TableName = Literal["players", "products"]
@@ -38,14 +37,12 @@ class TableCopy(StoreCopy):
         super().begin(topic_id, position)
 
     def _use(self, record: Record) -> None:
-        try:
-            row_id, row = parse_named(record.key, record.value)
-        except InvalidRecord as error:
-            raise Unusable("record", error) from error
+        row_id, row = parse_named(record.key, record.value)
         self._names[row_id] = None if row is None else row.name.encode()
 
     def _commit(self) -> None:
         changes: dict[int, bytes | None] = {}
+        added, deleted = self.added, self.deleted
         for row_id, name in self._names.items():
             before = self.store.get(row_id)
             if name != before:
@@ -53,7 +50,9 @@ class TableCopy(StoreCopy):
                 self.added += before is None
                 self.deleted += name is None
         self._names = {}
-        self.store.write(changes, self._next_fill(self.position))
+        fill = self._next_fill(self.position)
+        rows = fill.rows + (self.added - added) - (self.deleted - deleted)
+        self.store.write(changes, fill._replace(rows=rows))
         for row_id, name in changes.items():
             self._changed(row_id, None if name is None else name.decode())
 

@@ -17,6 +17,8 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
 
 from topology.errors import BrokerUnavailable, Fix
+from topology.kafka_connection import KafkaConnection
+from topology.kafka_errors import unavailable
 
 SCORE_EVENTS = "score-events"
 PLAYERS = "players"
@@ -71,16 +73,18 @@ _BOARDS = MappingProxyType(
 )
 
 INPUTS = (TopicSpec(SCORE_EVENTS, 4), TopicSpec(PLAYERS, 4, _TABLE), TopicSpec(PRODUCTS, 4, _TABLE))
-OUTPUTS = (TopicSpec(HIGH_SCORES, 4, _BOARDS), TopicSpec(SCORE_EVENTS_INVALID, 1))
+# A copy is larger than what it copies: it says where from and why.
+DEAD_LETTERS = TopicSpec(SCORE_EVENTS_INVALID, 1, MappingProxyType({"max.message.bytes": str(8 * _MIB)}))
+OUTPUTS = (TopicSpec(HIGH_SCORES, 4, _BOARDS), DEAD_LETTERS)
 
 
-async def create_missing(bootstrap_servers: str, specs: Sequence[TopicSpec]) -> list[str]:
+async def create_missing(kafka: KafkaConnection, specs: Sequence[TopicSpec]) -> list[str]:
     """Create the topics that do not exist yet, with the broker's own replication factor.
 
     Topics that exist stay as they are, and two instances may do this at once.
 
     Args:
-        bootstrap_servers: `host:port`, or several with commas between.
+        kafka: how to connect.
         specs: the topics wanted.
 
     Returns:
@@ -90,10 +94,10 @@ async def create_missing(bootstrap_servers: str, specs: Sequence[TopicSpec]) -> 
         BrokerUnavailable: Kafka cannot be reached or did not do it in time.
         Fix: Kafka refuses a topic; the message says which and why.
     """
-    return await _administer(bootstrap_servers, lambda admin: _create_missing(admin, specs))
+    return await _administer(kafka, lambda admin: _create_missing(admin, specs))
 
 
-async def missing(bootstrap_servers: str, names: Sequence[str]) -> list[str]:
+async def missing(kafka: KafkaConnection, names: Sequence[str]) -> list[str]:
     """Return those of the names that no topic has, in their order.
 
     Raises:
@@ -104,16 +108,16 @@ async def missing(bootstrap_servers: str, names: Sequence[str]) -> list[str]:
         present = set(await admin.list_topics())
         return [name for name in names if name not in present]
 
-    return await _administer(bootstrap_servers, ask)
+    return await _administer(kafka, ask)
 
 
-async def _administer(bootstrap_servers: str, task: Callable[[AIOKafkaAdminClient], Awaitable[list[str]]]) -> list[str]:
-    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap_servers, request_timeout_ms=REQUEST_TIMEOUT_MS)
+async def _administer(kafka: KafkaConnection, task: Callable[[AIOKafkaAdminClient], Awaitable[list[str]]]) -> list[str]:
+    admin = AIOKafkaAdminClient(**kafka.for_aiokafka(), request_timeout_ms=REQUEST_TIMEOUT_MS)
     try:
         await admin.start()
         return await task(admin)
     except (KafkaError, TimeoutError, OSError) as error:
-        raise BrokerUnavailable(f"Kafka at {bootstrap_servers} does not answer ({type(error).__name__})") from error
+        raise await unavailable(kafka, error) from error
     finally:
         await admin.close()
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 
+from topology.kafka_connection import KafkaConnection
 from topology.topic_offsets import topic_offsets
 from topology.topics import INPUTS, OUTPUTS, PLAYERS, PRODUCTS, SCORE_EVENTS, create_missing
 
@@ -19,15 +21,15 @@ class Inputs:
     """Writes to the topics that the service reads.
 
     Args:
-        bootstrap_servers: Kafka.
+        kafka: how to connect.
     """
 
-    def __init__(self, bootstrap_servers: str) -> None:
-        self.bootstrap_servers = bootstrap_servers
+    def __init__(self, kafka: KafkaConnection) -> None:
+        self.kafka = kafka
 
     def create_topics(self) -> None:
         """Create what is missing of all topics."""
-        asyncio.run(create_missing(self.bootstrap_servers, [*INPUTS, *OUTPUTS]))
+        asyncio.run(create_missing(self.kafka, [*INPUTS, *OUTPUTS]))
 
     def players(self, names: Mapping[int, str | None]) -> None:
         """Create, rename or (None) delete players."""
@@ -51,8 +53,8 @@ class Inputs:
         asyncio.run(self._truncate(topic, partitions))
 
     async def _truncate(self, topic: str, partitions: int) -> None:
-        offsets = await topic_offsets(self.bootstrap_servers, topic, partitions)
-        admin = AIOKafkaAdminClient(bootstrap_servers=self.bootstrap_servers)
+        offsets = await topic_offsets(self.kafka, topic, partitions)
+        admin = AIOKafkaAdminClient(**self.kafka.for_aiokafka())
         await admin.start()
         try:
             await admin.delete_records(
@@ -60,12 +62,21 @@ class Inputs:
             )
         finally:
             await admin.close()
-        assert (await topic_offsets(self.bootstrap_servers, topic, partitions)).is_empty
+        assert (await topic_offsets(self.kafka, topic, partitions)).is_empty
 
     async def _send(self, topic: str, records: list[Record]) -> None:
-        async with AIOKafkaProducer(bootstrap_servers=self.bootstrap_servers, enable_idempotence=True) as producer:
-            sent = [await producer.send(topic, value, key=key) for key, value in records]
+        async with AIOKafkaProducer(**self.kafka.for_aiokafka(), enable_idempotence=True) as producer:
+            sent = [await _send(producer, topic, *record) for record in records]
             await asyncio.gather(*sent)
+
+
+async def _send(producer: AIOKafkaProducer, topic: str, key: bytes | None, value: bytes | None) -> Any:
+    if key is not None or value is not None:
+        return await producer.send(topic, value, key=key)
+    # aiokafka's `send` refuses such a record, though Kafka has them.
+    batch = producer.create_batch()
+    batch.append(timestamp=None, key=None, value=None)
+    return await producer.send_batch(batch, topic, partition=0)
 
 
 def _table_records(names: Mapping[int, str | None]) -> list[Record]:

@@ -1,0 +1,134 @@
+"""Which records of the three inputs are used, and why the others are not: the tables of `docs/records.md`."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import re
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from tests.drivers.records import SCORES, TABLES, USED, TableCase, event
+from tests.drivers.topology import EPOCH, SCORES_SCHEMA
+from topology.errors import InvalidRecord
+from topology.records import parse_named
+from topology.score_events import judge
+from topology.spark import Spark
+
+DOCS = Path(__file__).parents[2] / "docs" / "records.md"
+SEED = 20261121
+MUTANTS = 4_000
+
+
+def judged(spark: Spark, values: list[bytes | None]) -> list[tuple[str | None, float, int, int]]:
+    """Return what Spark makes of each value: the reason, and the fields."""
+    count = len(values)
+    columns = [values, [0] * count, list(range(count)), [EPOCH] * count]
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, SCORES_SCHEMA, strict=True)]
+    frame = spark.session.createDataFrame(pa.Table.from_arrays(arrays, schema=SCORES_SCHEMA))
+    rows = judge(frame).orderBy("offset").collect()
+    return [(row.reason, row.score, row.product_id, row.player_id) for row in rows]
+
+
+def test_every_kind_of_score_event_comes_out_as_the_docs_say(spark: Spark) -> None:
+    cases = [(case, value) for case in SCORES for value in case.values]
+    for (case, value), (reason, *fields) in zip(cases, judged(spark, [value for _, value in cases]), strict=True):
+        shown = f"{case.what}: {value[:80]!r}" if value else case.what
+        if case.outcome == USED:
+            assert (reason, *fields) == (None, 5.0, 1, 3), shown
+        else:
+            assert reason == case.outcome, shown
+
+
+@pytest.mark.parametrize("case", TABLES, ids=lambda case: case.what)
+def test_every_kind_of_table_record_comes_out_as_the_docs_say(case: TableCase) -> None:
+    for key, value in case.records:
+        if case.outcome == USED:
+            row_id, row = parse_named(key, value)
+            assert (row_id, row and row.id) in ((3, 3), (99, None))
+        else:
+            with pytest.raises(InvalidRecord) as caught:
+                parse_named(key, value)
+            assert caught.value.reason == case.outcome
+
+
+@pytest.mark.parametrize(("heading", "cases"), [("score-events", SCORES), ("players", TABLES)])
+def test_the_docs_list_these_cases_and_no_others(heading: str, cases: tuple[TableCase, ...]) -> None:
+    section = next(part for part in DOCS.read_text().split("\n## ") if heading in part.partition("\n")[0])
+    rows = re.findall(r"^\| (.*) \| (.*) \|$", section, re.MULTILINE)[2:]
+    assert rows == [(case.what, case.outcome) for case in cases]
+
+
+def test_damaged_records_are_judged_as_a_strict_parser_does(spark: Spark) -> None:
+    seeded = random.Random(SEED)
+    base = [event(), event(b'"5"', b'"1"', b'"3"'), event(b"-1.5e3", more=b', "x": [1, {"y": "z"}]')]
+    values: list[bytes | None] = [damaged(seeded, seeded.choice(base)) for _ in range(MUTANTS)]
+    expected = [strictly_parsed(value or b"") for value in values]
+    assert sum(fields is not None for fields in expected) > MUTANTS / 50, "some stay usable"
+    for value, want, (reason, *fields) in zip(values, expected, judged(spark, values), strict=True):
+        assert (None if reason else tuple(fields)) == want, (value, reason)
+        assert want is not None or reason, value
+
+
+def damaged(seeded: random.Random, value: bytes) -> bytes:
+    """Return a value with one to three small damages."""
+    changed = bytearray(value)
+    tokens = (
+        b"}",
+        b"{",
+        b"]",
+        b"[",
+        b'"',
+        b",",
+        b":",
+        b"0",
+        b"7",
+        b" ",
+        b"\\",
+        b"e",
+        b".",
+        b"-",
+        b"\n",
+        b"\xc3",
+        b"\0",
+    )
+    for _ in range(seeded.randrange(1, 4)):
+        at = seeded.randrange(len(changed) + 1)
+        match seeded.randrange(3):
+            case 0:
+                changed[at : at + 1] = b""
+            case 1:
+                changed[at:at] = seeded.choice(tokens)
+            case _:
+                changed[at : at + 1] = seeded.randbytes(1)
+    return bytes(changed)
+
+
+class _Number(str):
+    """A JSON number as it is spelled."""
+
+    __slots__ = ()
+
+
+def strictly_parsed(value: bytes) -> tuple[float, int, int] | None:
+    """Return score, product id and player id by Python's own parser, or None."""
+    try:
+        fields = json.loads(value.decode(), parse_int=_Number, parse_float=_Number, parse_constant=int)
+        score, product, player = (fields[name] for name in ("score", "product_id", "player_id"))
+    except (ValueError, LookupError, TypeError):
+        return None
+    number = r"-?(0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?"
+    is_number = isinstance(score, str) and re.fullmatch(number, score, re.ASCII) and math.isfinite(float(score))
+    ids = [_id(each) for each in (product, player)]
+    return (float(score), ids[0], ids[1]) if is_number and ids[0] is not None and ids[1] is not None else None
+
+
+def _id(spelled: object) -> int | None:
+    if not isinstance(spelled, str) or not re.fullmatch(r"-?(0|[1-9]\d*)", spelled, re.ASCII):
+        return None
+    if spelled == "-0" and not isinstance(spelled, _Number):
+        return None
+    return int(spelled) if -(2**63) <= int(spelled) < 2**63 else None

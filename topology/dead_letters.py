@@ -1,0 +1,269 @@
+"""Dead letters: the records that could not be used, copied to `score-events-invalid` exactly as they came, each once.
+
+The instance with the stream writes them, from its stream thread. Whoever reads a range of an input topic tells whether
+some of its records were unusable; only a range that has some, or that nobody has told of, is looked at again. How far a
+topic partition has been dealt with is an offset of a consumer group, committed in one transaction with the letters. A
+second writer, such as a process that was frozen, is fenced by Kafka before its transaction can commit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from typing import Final, NamedTuple
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.errors import MessageSizeTooLargeError, ProducerFenced
+from aiokafka.structs import ConsumerRecord, OffsetAndMetadata
+
+from topology.errors import BrokerUnavailable, InvalidRecord, LeaderboardError
+from topology.judged import Judged
+from topology.kafka_connection import KafkaConnection
+from topology.kafka_errors import kafka_errors
+from topology.records import parse_named
+from topology.topic_offsets import committed_offsets
+from topology.topics import DEAD_LETTERS, PLAYERS, PRODUCTS, SCORE_EVENTS_INVALID, create_missing
+
+logger = logging.getLogger(__name__)
+
+_REQUEST_TIMEOUT_MS: Final = 10_000
+_POLL_TIMEOUT_MS: Final = 200
+_MAX_RECORDS: Final = 500
+_NEAR_OFFSETS: Final = 1_000
+"""Records up to the next letter are read and passed over when there are no more than this, else skipped by a seek."""
+
+_OFFSETS_AT_ONCE: Final = 500_000
+_LETTERS_AT_ONCE: Final = 500
+_BYTES_AT_ONCE: Final = 16 << 20
+_LARGEST_BYTES: Final = 64 << 20
+_KEEP_ALIVE_S: Final = 3600.0
+"""Kafka forgets the offsets of a group that commits nothing for days; then letters would be written again."""
+
+
+class Letter(NamedTuple):
+    """A record that could not be used, and why."""
+
+    record: ConsumerRecord[bytes, bytes]
+    reason: str
+
+    def headers(self) -> list[tuple[str, bytes]]:
+        """Return where the record comes from and why it could not be used, as headers of its copy."""
+        record = self.record
+        headers = (record.topic, record.partition, record.offset, self.reason)
+        names = ("topic", "partition", "offset", "reason")
+        return [(name, str(value).encode()) for name, value in zip(names, headers, strict=True)]
+
+
+FindUnusable = Callable[[Judged], Mapping[int, str]]
+"""Returns the unusable score events of a range: offset to reason."""
+
+
+class DeadLetters:
+    """Writes dead letters. Every method is called from one thread.
+
+    Args:
+        kafka: how to connect.
+        application_id: names the consumer group and the transactions.
+        stopped: whether to leave off; what is not written then is written by whoever comes next.
+
+    Attributes:
+        counts: the letters written, by topic and reason.
+    """
+
+    def __init__(self, kafka: KafkaConnection, application_id: str, stopped: Callable[[], bool]) -> None:
+        self.counts: Counter[tuple[str, str]] = Counter()
+        self._kafka = kafka
+        self._name = f"{application_id}-dead-letters"
+        self._stopped = stopped
+        self._judged: dict[TopicPartition, Judged] = {}
+        self._positions: dict[TopicPartition, OffsetAndMetadata] = {}
+        self._committed_at_s = 0.0
+
+    def note(self, ranges: Iterable[Judged]) -> None:
+        """Take note of ranges that have been looked at; nothing is written yet."""
+        for judged in ranges:
+            at = TopicPartition(judged.topic, judged.partition)
+            before = self._judged.get(at)
+            self._judged[at] = judged if before is None else before.followed_by(judged)
+
+    def write(self, find_unusable: FindUnusable) -> None:
+        """Write the letters of the ranges noted. What fails is tried again with the next call.
+
+        Args:
+            find_unusable: looks at a range of score events; it may raise `LeaderboardError`.
+        """
+        due = [judged for at, judged in self._judged.items() if self._position(at, judged.topic_id) < judged.end]
+        if not due and time.monotonic() - self._committed_at_s < _KEEP_ALIVE_S:
+            return
+        try:
+            asyncio.run(self._write(find_unusable))
+        except LeaderboardError as error:
+            logger.warning("dead letters are written later: %s", error)
+
+    def _position(self, at: TopicPartition, topic_id: str) -> int:
+        """Return the offset up to which a topic partition has been dealt with."""
+        position = self._positions.get(at)
+        return position.offset if position is not None and position.metadata == topic_id else 0
+
+    async def _write(self, find_unusable: FindUnusable) -> None:
+        await create_missing(self._kafka, [DEAD_LETTERS])
+        async with self._producer() as producer, _errors(self._kafka):
+            # Only now: the producer's start has fenced every other, and ended its transaction.
+            self._positions = await committed_offsets(self._kafka, self._name)
+            for at, judged in list(self._judged.items()):
+                position = self._position(at, judged.topic_id)
+                if judged.may_hold_unusable_from(position):
+                    for piece in judged.pieces_from(position, _OFFSETS_AT_ONCE):
+                        async for letters in self._letters(piece, find_unusable):
+                            await self._commit(producer, judged.topic_id, letters)
+                        if self._stopped():
+                            return
+            ends = {at: OffsetAndMetadata(each.end, each.topic_id) for at, each in self._judged.items()}
+            moved = {at: end for at, end in ends.items() if end.offset > self._position(at, end.metadata)}
+            async with producer.transaction():
+                await producer.send_offsets_to_transaction(self._positions | moved, self._name)
+            self._positions |= moved
+            self._committed_at_s = time.monotonic()
+
+    async def _commit(self, producer: AIOKafkaProducer, topic_id: str, letters: list[Letter]) -> None:
+        """Write letters of one topic partition, together with how far it has been dealt with."""
+        last = letters[-1].record
+        at = TopicPartition(last.topic, last.partition)
+        end = OffsetAndMetadata(last.offset + 1, topic_id)
+        try:
+            async with producer.transaction():
+                for letter in letters:
+                    await _send(producer, letter)
+                await producer.send_offsets_to_transaction({at: end}, self._name)
+        except MessageSizeTooLargeError as error:
+            await self._commit_one_by_one(producer, topic_id, letters, error)
+            return
+        self._positions[at] = end
+        self.counts.update((at.topic, letter.reason) for letter in letters)
+        logger.warning("wrote %d dead letters: topic=%s partition=%d up to offset=%d", len(letters), *at, last.offset)
+
+    async def _commit_one_by_one(
+        self, producer: AIOKafkaProducer, topic_id: str, letters: list[Letter], error: MessageSizeTooLargeError
+    ) -> None:
+        """Write what can be written: a letter that the topic does not take must not keep the others back."""
+        if len(letters) > 1:
+            for letter in letters:
+                await self._commit(producer, topic_id, [letter])
+        else:
+            record = letters[0].record
+            logger.error(
+                "a dead letter is lost, raise max.message.bytes of %s: topic=%s partition=%d offset=%d: %s",
+                SCORE_EVENTS_INVALID, record.topic, record.partition, record.offset, error,
+            )  # fmt: skip
+
+    async def _letters(self, judged: Judged, find_unusable: FindUnusable) -> AsyncIterator[list[Letter]]:
+        """Yield the letters of a range, in groups that fit one transaction."""
+        if judged.topic in (PLAYERS, PRODUCTS):
+            found = self._records(judged, None)
+        else:
+            found = self._records(judged, find_unusable(judged))
+        group: list[Letter] = []
+        size = 0
+        async for letter in found:
+            group.append(letter)
+            size += len(letter.record.value or b"")
+            if len(group) >= _LETTERS_AT_ONCE or size >= _BYTES_AT_ONCE:
+                yield group
+                group, size = [], 0
+        if group:
+            yield group
+
+    async def _records(self, judged: Judged, reasons: Mapping[int, str] | None) -> AsyncIterator[Letter]:
+        """Yield the unusable records of a range.
+
+        Args:
+            judged: the range.
+            reasons: which they are, and why; None to look at each, in a table.
+        """
+        at = TopicPartition(judged.topic, judged.partition)
+        wanted = sorted(reasons, reverse=True) if reasons is not None else None
+        position = judged.begin
+        async with self._consumer(at) as consumer:
+            consumer.seek(at, position)
+            while position < judged.end and not self._stopped():
+                if wanted is not None:
+                    while wanted and wanted[-1] < position:
+                        wanted.pop()
+                    if not wanted:
+                        return
+                    if wanted[-1] > position + _NEAR_OFFSETS:
+                        consumer.seek(at, wanted[-1])
+                records = await consumer.getmany(at, timeout_ms=_POLL_TIMEOUT_MS, max_records=_MAX_RECORDS)
+                for record in records.get(at, ()):
+                    reason = _table_reason(record) if reasons is None else reasons.get(record.offset)
+                    if reason is not None and record.offset < judged.end:
+                        yield Letter(record, reason)
+                # Also past offsets that hold no record.
+                position = await consumer.position(at)
+
+    @asynccontextmanager
+    async def _producer(self) -> AsyncIterator[AIOKafkaProducer]:
+        producer = AIOKafkaProducer(
+            **self._kafka.for_aiokafka(),
+            transactional_id=self._name,
+            request_timeout_ms=_REQUEST_TIMEOUT_MS,
+            max_request_size=_LARGEST_BYTES,
+            compression_type="lz4",
+        )
+        try:
+            async with kafka_errors(self._kafka):
+                await producer.start()
+            yield producer
+        finally:
+            await asyncio.gather(producer.stop(), return_exceptions=True)
+
+    @asynccontextmanager
+    async def _consumer(self, at: TopicPartition) -> AsyncIterator[AIOKafkaConsumer]:
+        consumer = AIOKafkaConsumer(
+            **self._kafka.for_aiokafka(),
+            group_id=None,
+            enable_auto_commit=False,
+            # What retention has taken meanwhile is gone.
+            auto_offset_reset="earliest",
+            isolation_level="read_committed",
+            request_timeout_ms=_REQUEST_TIMEOUT_MS,
+        )
+        try:
+            await consumer.start()
+            consumer.assign([at])
+            yield consumer
+        finally:
+            # aiokafka's stop lets the cancellation of its own fetches out, as if this task was cancelled.
+            await asyncio.gather(consumer.stop(), return_exceptions=True)
+
+
+@asynccontextmanager
+async def _errors(kafka: KafkaConnection) -> AsyncIterator[None]:
+    async with kafka_errors(kafka):
+        try:
+            yield
+        except ProducerFenced as error:
+            raise BrokerUnavailable("another instance has begun to write them") from error
+
+
+async def _send(producer: AIOKafkaProducer, letter: Letter) -> None:
+    key, value, headers = letter.record.key, letter.record.value, letter.headers()
+    if key is None and value is None:
+        # aiokafka's `send` refuses such a record, though Kafka has them.
+        batch = producer.create_batch()
+        batch.append(timestamp=None, key=None, value=None, headers=headers)
+        await producer.send_batch(batch, SCORE_EVENTS_INVALID, partition=0)
+    else:
+        await producer.send(SCORE_EVENTS_INVALID, value, key=key, headers=headers)
+
+
+def _table_reason(record: ConsumerRecord[bytes, bytes]) -> str | None:
+    try:
+        parse_named(record.key, record.value)
+    except InvalidRecord as error:
+        return error.reason
+    return None

@@ -1,0 +1,46 @@
+"""Ranges of an input topic that somebody has looked at, and whether there were unusable records among them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Self
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """Records of one topic partition that somebody has looked at.
+
+    Attributes:
+        topic: its name.
+        topic_id: what tells it from another one of that name.
+        partition: of the topic.
+        begin: the first offset that was looked at.
+        end: the offset after the last.
+        unusable: whether some of the records could not be used.
+    """
+
+    topic: str
+    topic_id: str
+    partition: int
+    begin: int
+    end: int
+    unusable: bool
+
+    def followed_by(self, later: Self) -> Self:
+        """Return both ranges as one; when the topic was created anew in between, only the later one is left."""
+        if self.topic_id != later.topic_id:
+            return later
+        low, high = sorted((self, later), key=lambda judged: judged.end)
+        # Nobody has looked at what lies between two ranges, so it must not count as clean.
+        begin = high.begin if high.begin > low.end else min(self.begin, later.begin)
+        return replace(high, begin=begin, unusable=self.unusable or later.unusable)
+
+    def may_hold_unusable_from(self, position: int) -> bool:
+        """Return whether there may be unusable records from `position` on: known ones, or before the range began."""
+        return position < self.end and (self.unusable or position < self.begin)
+
+    def pieces_from(self, position: int, offsets: int) -> Iterator[Self]:
+        """Yield what is left from `position` on, in ranges of at most so many offsets."""
+        for begin in range(position, self.end, offsets):
+            yield replace(self, begin=begin, end=min(begin + offsets, self.end))

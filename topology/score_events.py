@@ -1,0 +1,117 @@
+"""Score events as Spark reads them: which records can be used, and why the others cannot.
+
+The rules are those of `docs/records.md`. Spark's JSON reader alone would take `{…}xx` and `{'score': 1}`, and numbers
+in quotes for null; its casts would take `1d` for a number.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from topology.records import NO_VALUE, NOT_JSON_OBJECT, NOT_UTF8
+
+SCORE_REASON: Final = "score is missing or no finite number"
+PRODUCT_REASON: Final = "product_id is missing or no 64-bit integer"
+PLAYER_REASON: Final = "player_id is missing or no 64-bit integer"
+
+_JSON_OPTIONS: Final = {"allowNonNumericNumbers": "false", "allowSingleQuotes": "false"}
+_FIELDS: Final = "score string, product_id string, player_id string"
+_JSON_NUMBER: Final = r"^-?(0|[1-9][0-9]*)(\\.[0-9]+)?([eE][-+]?[0-9]+)?\\z"
+_AS_MAP: Final = (
+    "from_json(text, 'map<string, string>', map('allowNonNumericNumbers', 'false', 'allowSingleQuotes', 'false'))"
+)
+_TRIMMED: Final = r"trim(BOTH ' \t\r\n' FROM text)"
+_IS_ONE_OBJECT: Final = f"""
+    startswith({_TRIMMED}, '{{') AND (
+        instr({_TRIMMED}, '}}') = length({_TRIMMED})
+        OR coalesce(json_array_length(concat('[', text, ']')), 0) = 1
+           AND from_json(concat('{{"value":', text, ',"end":1}}'), 'end int').end IS NOT NULL)
+"""
+"""Whether nothing stands behind the object that a text begins with; Spark's reader does not look there.
+
+So it is when the first closing brace is the last character, as in nearly all events. For the others: in a list of one
+only a `]` may follow the object, in an object only a comma or a brace; when it can be read in both, nothing follows.
+"""
+
+
+def parse(scores: DataFrame) -> DataFrame:
+    """Return the usable events: `product_id, player_id, entry`; those that cannot be used are counted and dropped.
+
+    Args:
+        scores: `value binary, partition int, offset bigint, timestamp timestamp`, as Spark's Kafka source gives them.
+    """
+    return (
+        judge(scores)
+        .observe("events", F.count(F.lit(1)).alias("total"), F.count("reason").alias("invalid"))
+        .where("reason IS NULL")
+        .select(
+            "product_id",
+            "player_id",
+            F.struct(
+                "score",
+                (-F.unix_millis("timestamp")).alias("neg_timestamp"),
+                (-F.col("partition")).alias("neg_partition"),
+                (-F.col("offset")).alias("neg_offset"),
+                "player_id",
+            ).alias("entry"),
+        )
+    )
+
+
+def judge(scores: DataFrame) -> DataFrame:
+    """Return every record with its fields and, when it cannot be used, the reason, else null.
+
+    Args:
+        scores: see `parse`.
+
+    Returns:
+        `reason string, score double, product_id bigint, player_id bigint, partition int, offset bigint,
+        timestamp timestamp`.
+    """
+    text = F.col("value").cast("string")
+    # As text first: numbers in quotes are numbers, and what is no number is told apart from what is absent.
+    event = F.from_json(text, _FIELDS, _JSON_OPTIONS)
+    read = scores.select(text.alias("text"), event.alias("event"), "partition", "offset", "timestamp")
+    fields = read.select(
+        "text",
+        _number("event.score").alias("score"),
+        _integer("event.product_id").alias("product_id"),
+        _integer("event.player_id").alias("player_id"),
+        "partition",
+        "offset",
+        "timestamp",
+    )
+    reason = F.expr(
+        f"""CASE WHEN text IS NULL OR text = '' THEN '{NO_VALUE}'
+                 WHEN NOT is_valid_utf8(text) THEN '{NOT_UTF8}'
+                 WHEN NOT ({_IS_ONE_OBJECT}) THEN '{NOT_JSON_OBJECT}'
+                 WHEN score IS NOT NULL AND product_id IS NOT NULL AND player_id IS NOT NULL
+                      AND abs(score) < double('Infinity') THEN NULL
+                 WHEN {_AS_MAP} IS NULL THEN '{NOT_JSON_OBJECT}'
+                 WHEN score IS NULL OR abs(score) = double('Infinity') THEN '{SCORE_REASON}'
+                 WHEN product_id IS NULL THEN '{PRODUCT_REASON}'
+                 ELSE '{PLAYER_REASON}' END"""
+    )
+    return fields.select(reason.alias("reason"), "score", "product_id", "player_id", "partition", "offset", "timestamp")
+
+
+def unusable(scores: DataFrame) -> DataFrame:
+    """Return the records that cannot be used, as `offset bigint, reason string`.
+
+    Args:
+        scores: see `parse`.
+    """
+    return judge(scores).where("reason IS NOT NULL").select("offset", "reason")
+
+
+def _number(name: str) -> Column:
+    return F.expr(f"CASE WHEN {name} RLIKE '{_JSON_NUMBER}' THEN try_cast({name} AS double) END")
+
+
+def _integer(name: str) -> Column:
+    """Return the id that a text is in its shortest form: a cast alone would take `+1`, ` 1` and `007`."""
+    number = f"try_cast({name} AS bigint)"
+    return F.expr(f"CASE WHEN CAST({number} AS string) = {name} THEN {number} END")
