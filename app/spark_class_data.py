@@ -18,6 +18,7 @@ from app.jars import Jars, ensure_jars
 from app.java import find_java
 from app.load import load, sample_files
 from topology.global_table import TableChanges
+from topology.judged import Judged
 from topology.spark import SparkSettings
 from topology.stream_status import StreamState
 from topology.stream_thread import StreamSettings, StreamThread
@@ -41,17 +42,19 @@ def make_spark_class_data() -> None:
 
 def _train(flag: str) -> None:
     with tempfile.TemporaryDirectory() as scratch, Broker(Path(scratch) / "kafka") as broker:
-        asyncio.run(create_missing(broker.bootstrap_servers, OUTPUTS))
-        asyncio.run(load(broker.bootstrap_servers, sample_files()))
+        asyncio.run(create_missing(broker.connection, OUTPUTS))
+        asyncio.run(load(broker.connection, sample_files()))
         spark = SparkSettings(
-            bootstrap_servers=broker.bootstrap_servers,
+            kafka=broker.connection,
             jars=ensure_jars().spark,
             work_dir=Path(scratch) / "spark",
             log_file=Path(scratch) / "spark.log",
             driver_flags=(flag,),
             exit_within_s=_WRITTEN_WITHIN_S,
         )
-        thread = StreamThread(StreamSettings(spark, (Path(scratch) / "checkpoint").as_uri()), _SampleTables())
+        thread = StreamThread(
+            StreamSettings(spark, "training", (Path(scratch) / "checkpoint").as_uri()), _SampleTables()
+        )
         thread.start()
         try:
             _await_real_time(thread)
@@ -82,3 +85,6 @@ class _SampleTables:
 
     def changes(self) -> TableChanges:
         return TableChanges(0, 0)
+
+    def judged(self) -> Iterable[Judged]:
+        return ()

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from topology.errors import InvalidRecord
-from topology.partitioner import partition_of_key
-from topology.records import Board, merge, parse_id
-from topology.store_copy import Record, Shared, StoreCopy, Unusable
+from topology.partitioner import partition_for, partition_of_key
+from topology.records import MISPLACED, Board, merge, parse_id
+from topology.store_copy import Record, Shared, StoreCopy
 from topology.stores.protocol import Store
 
 
@@ -47,6 +47,20 @@ class BoardCopy(StoreCopy):
         self._values: dict[int, bytes | None] = {}
         self._lacking: dict[int, _Lacking] = {}
 
+    def begin_after_loss(self, topic_id: str, position: int) -> None:
+        """Keep the boards, and have them published on the topic again; those that belong elsewhere now are dropped."""
+        self.rewind()
+        self.position = self.judged_from = position
+        self._target = None
+        self.store.write({}, self._next_fill(position)._replace(topic_id=topic_id))
+        now_s = time.monotonic()
+        for product_id, _ in self.store.scan():
+            if partition_for(product_id, self.partition_count or 1) == self.partition:
+                self._lacking[product_id] = _Lacking(position, now_s)
+            else:
+                self._changes[product_id] = self._values[product_id] = None
+        self._commit()
+
     def lacking(self, for_s: float) -> Iterator[tuple[int, bytes]]:
         """Yield the boards whose last record has lacked something for a while.
 
@@ -69,6 +83,8 @@ class BoardCopy(StoreCopy):
             self._changes[product_id] = merged
             # The record's own bytes when they are the whole board: encoding it again would cost more than the rest.
             self._values[product_id] = record.value if merged is new or merged is None else merged.to_json()
+            if merged is not None and self.reached:
+                self._shared.freshness.note(old, merged, self._shared.now_ms())
         if merged == new:
             self._lacking.pop(product_id, None)
         else:
@@ -93,16 +109,7 @@ class BoardCopy(StoreCopy):
 
     def _decode(self, record: Record) -> tuple[int, Board | None]:
         key = record.key or b""
-        try:
-            product_id = parse_id(key.decode("utf-8", "replace"))
-        except InvalidRecord as error:
-            raise Unusable("key", error) from error
+        product_id = parse_id(key.decode("utf-8", "replace"))
         if partition_of_key(key, self.partition_count or 1) != self.partition:
-            misplaced = InvalidRecord(f"key {product_id} does not belong to partition {self.partition}")
-            raise Unusable("partition", misplaced)
-        if record.value is None:
-            return product_id, None
-        try:
-            return product_id, Board.from_json(record.value)
-        except InvalidRecord as error:
-            raise Unusable("value", error) from error
+            raise InvalidRecord(MISPLACED, f"key {product_id} in partition {self.partition}")
+        return product_id, None if record.value is None else Board.from_json(record.value)

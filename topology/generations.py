@@ -25,7 +25,6 @@ from pyspark.sql import functions as F
 
 from topology import snapshots
 from topology.checkpoint import CheckpointDirectory
-from topology.errors import CheckpointUnusable
 from topology.leaderboard import TOPOLOGY_VERSION, publish
 from topology.records import SPARE_FACTOR
 from topology.spark import Spark, translated
@@ -107,11 +106,7 @@ class Generation:
 
 
 def current(directory: CheckpointDirectory) -> Generation | None:
-    """Return the newest generation under the checkpoint URI, or None when there is none.
-
-    Raises:
-        CheckpointUnusable: a `generation.json` cannot be understood.
-    """
+    """Return the newest generation under the checkpoint URI, or None when there is none that can be used."""
     for number in reversed(_numbers(directory)):
         name = f"generation-{number}/{_MANIFEST}"
         text = directory.read_text(name)
@@ -119,7 +114,9 @@ def current(directory: CheckpointDirectory) -> Generation | None:
             try:
                 return Generation.from_json(text)
             except ValueError as error:
-                raise CheckpointUnusable(f"{directory.child(name)}: {error}; delete the file to begin anew") from error
+                # Another one after it is begun: that costs reading the scores again, and no board gets worse by it.
+                logger.error("%s cannot be used: %s", directory.child(name), error)
+                return None
     return None
 
 

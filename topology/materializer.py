@@ -7,6 +7,7 @@ reading. One consumer without a group reads everything, so that no rebalance eve
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import logging
 import time
@@ -20,8 +21,12 @@ from topology.board_copy import BoardCopy
 from topology.copy_status import CopyStatus
 from topology.errors import BrokerUnavailable, LeaderboardError, StateUnusable
 from topology.fill_session import FillOptions, FillSession
+from topology.freshness import Freshness
 from topology.global_table import TableChanges
+from topology.judged import Judged
+from topology.kafka_connection import KafkaConnection
 from topology.listener import Listener
+from topology.measures import CopyMeasures
 from topology.store_copy import Shared, StoreCopy, UnusableRecords
 from topology.stores.protocol import Stores
 from topology.table_copy import TableCopy, TableName
@@ -49,7 +54,7 @@ class Materializer:
     """Fills the stores of this instance. Everything happens in one event loop.
 
     Args:
-        bootstrap_servers: Kafka, `host:port`, or several with commas between.
+        kafka: how to connect.
         stores: what is filled; they are opened and dropped here, and closed by whoever made them.
         listener: follows every change.
         places: how many entries a merged list of a board keeps.
@@ -64,7 +69,7 @@ class Materializer:
 
     def __init__(
         self,
-        bootstrap_servers: str,
+        kafka: KafkaConnection,
         stores: Stores,
         listener: Listener,
         places: int,
@@ -76,7 +81,7 @@ class Materializer:
     ) -> None:
         names = topics or FilledFrom()
         self.unusable = UnusableRecords()
-        self._bootstrap_servers = bootstrap_servers
+        self._kafka = kafka
         self._stores = stores
         self._listener = listener
         self._shared = Shared(listener, self.unusable, now_ms)
@@ -94,8 +99,9 @@ class Materializer:
         self._active: frozenset[int] = frozenset()
         self._ready: set[int] = set()
         self._changed = asyncio.Event()
-        self._trouble = f"Kafka at {bootstrap_servers} has not answered yet"
+        self._trouble = f"Kafka at {kafka} has not answered yet"
         self._complained = False
+        self._state_trouble = ""
         self._task: asyncio.Task[None] | None = None
 
     # Start and stop
@@ -179,14 +185,33 @@ class Materializer:
         """Why nothing is filled now; empty when it is."""
         return self._trouble
 
+    @property
+    def state_trouble(self) -> str:
+        """Why the stores cannot be written; empty when they can."""
+        return self._state_trouble
+
     def table_changes(self, name: TableName) -> TableChanges:
         """Return how many ids of a table have come to exist and ceased to."""
         copies = self._tables[name].values()
         return TableChanges(sum(copy.added for copy in copies), sum(copy.deleted for copy in copies))
 
+    def tables_judged(self) -> list[Judged]:
+        """Return the records of the tables' topics that this process has looked at."""
+        return [copy.judged() for copies in self._tables.values() for copy in list(copies.values())]
+
     def table_lag(self, name: TableName) -> int:
         """Return how many records the copy of a table is behind."""
         return sum(copy.lag for copy in self._tables[name].values())
+
+    def measure(self) -> tuple[CopyMeasures, ...]:
+        """Return what there is to measure of each copy."""
+        tables = (copy for copies in self._tables.values() for copy in copies.values())
+        return tuple(copy.measure() for copy in (*self._boards.values(), *tables))
+
+    @property
+    def freshness(self) -> Freshness:
+        """How long score events took to the boards."""
+        return self._shared.freshness
 
     def position(self, partition: int) -> int:
         """Return the offset of `high-scores` that the copy of `partition` reads next; 0 without a copy."""
@@ -199,7 +224,8 @@ class Materializer:
         lag = copy.lag if copy else 0
         can_answer = self._can_answer(partition)
         caught_up = can_answer and not self._trouble and lag == 0 and self.tables_caught_up
-        return CopyStatus(can_answer, caught_up, lag, "" if caught_up else self._reason(partition, lag))
+        reason = "" if caught_up else self._reason(partition, lag)
+        return CopyStatus(can_answer, caught_up, lag, reason, copy.position if copy else 0)
 
     def _reason(self, partition: int, lag: int) -> str:
         if partition not in self._wanted:
@@ -277,6 +303,7 @@ class Materializer:
     def resumed(self) -> None:
         """Every copy has been looked at, and they are being filled from now on."""
         self._trouble = ""
+        self._state_trouble = ""
         if self._complained:
             self._complained = False
             logger.info("stores are filled again")
@@ -299,9 +326,11 @@ class Materializer:
             copy = self._boards[partition]
             if copy.lag:
                 continue
-            for product_id, value in copy.lacking(self._options.lacking_for_s):
-                logger.info("publishing board %d again: its last record lacks some of it", product_id)
-                await self._republish(partition, product_id, value)
+            lacking = copy.lacking(self._options.lacking_for_s)
+            while some := list(itertools.islice(lacking, self._options.max_records)):
+                first, *others = (product_id for product_id, _ in some)
+                logger.info("publishing board %d and %d more again: the topic lacks some of it", first, len(others))
+                await asyncio.gather(*(self._republish(partition, *each) for each in some))
 
     # Copies
 
@@ -359,11 +388,12 @@ class Materializer:
                 if unwritten:
                     self._reopen_stores()
                     unwritten = False
-                await FillSession(self._bootstrap_servers, self, self._changed, self._options).run()
+                await FillSession(self._kafka, self, self._changed, self._options).run()
             except BrokerUnavailable as error:
                 self._complain(error)
             except StateUnusable as error:
                 self._complain(error)
+                self._state_trouble = str(error)
                 unwritten = True
             except Exception as error:
                 # A defect must not end the filling for good: reads would grow old without anybody noticing.

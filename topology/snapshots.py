@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from topology.leaderboard import BOARD_SCHEMA, ENTRY, SEED_SCHEMA, Tables, best
+from topology.spark import TASKS_BESIDE
 
 PLAYERS_SCHEMA = "player_id bigint"
 PRODUCTS_SCHEMA = "product_id bigint"
@@ -30,7 +31,7 @@ class Survey(NamedTuple):
     Attributes:
         newly_known: pending entries whose player and product exist now and did not when the query started.
         short_boards: boards that were full and have fewer than `depth` entries left to show.
-        pending_lost: entries that fell out of a pending list.
+        pending_lost: entries that fell out of a pending list, of boards that they may have a place on by now.
     """
 
     newly_known: int
@@ -57,8 +58,11 @@ def latest_boards(records: DataFrame) -> DataFrame:
         F.expr("try_cast(CAST(key AS string) AS bigint)").alias("product_id"),
         F.from_json(F.col("value").cast("string"), BOARD_SCHEMA).alias("board"),
     ).where("product_id IS NOT NULL AND board.generation IS NOT NULL")
-    collected = boards.groupBy("product_id").agg(
-        F.max("board.generation").alias("generation"), F.collect_list("board").alias("boards")
+    # All that is made of boards by product follows this partitioning.
+    collected = (
+        boards.repartition(TASKS_BESIDE, "product_id")
+        .groupBy("product_id")
+        .agg(F.max("board.generation").alias("generation"), F.collect_list("board").alias("boards"))
     )
     newest = collected.withColumn("boards", F.expr("filter(boards, board -> board.generation = generation)"))
     return newest.select(
@@ -131,13 +135,17 @@ def survey(boards: DataFrame, before: Rows, now: Rows, *, depth: int, places: in
         F.count_if(F.col("exists_now") & ~F.col("existed") & ~F.col("was_known")).alias("newly_known"),
         F.count_if(F.col("was_known")).alias("kept"),
         F.count_if("exists_now").alias("shown"),
+        F.count_if(F.col("exists_now") & ~F.col("was_known")).alias("pending_shown"),
     )
+    # What was lost ranks below each pending entry that was kept: those that are shown may fill the board without it.
+    lost = F.when(F.col("product_exists") & (F.col("pending_shown") < depth), F.col("pending_lost"))
     row = (
         per_board.join(boards.select("product_id", "pending_lost"), "product_id")
+        .join(now.products.withColumn("product_exists", F.lit(True)), "product_id", "left")
         .agg(
             F.coalesce(F.sum("newly_known"), F.lit(0)).alias("newly_known"),
             F.count_if((F.col("kept") >= places) & (F.col("shown") < depth)).alias("short_boards"),
-            F.coalesce(F.sum("pending_lost"), F.lit(0)).alias("pending_lost"),
+            F.coalesce(F.sum(lost), F.lit(0)).alias("pending_lost"),
         )
         .first()
     )

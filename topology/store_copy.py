@@ -10,11 +10,14 @@ import time
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Final, Protocol
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple, Protocol
 
-from topology.errors import InvalidRecord
+from topology.errors import InvalidRecord, StateUnusable
+from topology.freshness import Freshness
+from topology.judged import Judged
 from topology.listener import Listener
+from topology.measures import CopyMeasures
 from topology.stores.protocol import Fill, Store, StoreName
 
 logger = logging.getLogger(__name__)
@@ -48,17 +51,16 @@ class UnusableRecords:
         self._silent_until_s = 0.0
         self._silent_count = 0
 
-    def note(self, topic: str, partition: int, offset: int, reason: str, error: InvalidRecord) -> None:
+    def note(self, topic: str, partition: int, offset: int, error: InvalidRecord) -> None:
         """Count one record.
 
         Args:
             topic: where it lies, with `partition` and `offset`.
             partition: see `topic`.
             offset: see `topic`.
-            reason: one of a few fixed texts.
-            error: what exactly is wrong.
+            error: what is wrong.
         """
-        self.counts[topic, reason] += 1
+        self.counts[topic, error.reason] += 1
         now_s = time.monotonic()
         if now_s < self._silent_until_s:
             self._silent_count += 1
@@ -71,14 +73,6 @@ class UnusableRecords:
         self._silent_until_s = now_s + _WARN_EVERY_S
 
 
-class Unusable(Exception):  # a verdict on a record, caught where the record came from
-    """A record that cannot be used: a reason out of a few, and what exactly is wrong."""
-
-    def __init__(self, reason: str, error: InvalidRecord) -> None:
-        self.reason = reason
-        self.error = error
-
-
 @dataclass(frozen=True, slots=True)
 class Shared:
     """What the copies of an instance share.
@@ -87,11 +81,13 @@ class Shared:
         listener: follows every change.
         unusable: counts what cannot be used.
         now_ms: wall-clock time in milliseconds.
+        freshness: follows the boards that change.
     """
 
     listener: Listener
     unusable: UnusableRecords
     now_ms: Callable[[], int]
+    freshness: Freshness = field(default_factory=Freshness)
 
 
 class StoreCopy(ABC):
@@ -108,6 +104,8 @@ class StoreCopy(ABC):
     Attributes:
         position: the next offset to read. The store may remember an earlier one, to read some records again.
         end: the end of the topic partition as last seen; None before that.
+        judged_from: every record from this offset to `position` has been looked at by this process.
+        unusable: how many of those could not be used; some are counted again after a failure.
         epoch: grows when the filling begins again; records read before that are of no use any more.
         dropped: the store is closed; nothing is written any more.
     """
@@ -121,6 +119,8 @@ class StoreCopy(ABC):
         self.store = store
         self.position = store.fill.position if store.fill else 0
         self.end: int | None = None
+        self.judged_from = self.position
+        self.unusable = 0
         self.epoch = 0
         self.dropped = False
         self._target: int | None = None
@@ -151,20 +151,45 @@ class StoreCopy(ABC):
         """Records behind the end as last seen; 0 while no end has been seen."""
         return max(0, self.end - self.position) if self.end is not None else 0
 
+    def measure(self) -> CopyMeasures:
+        """Return what there is to measure of it."""
+        try:
+            disk_bytes = self.store.disk_bytes()
+        except StateUnusable:
+            # Whoever writes or reads the store says what is wrong with it.
+            disk_bytes = None
+        rows = self.store.fill.rows if self.store.fill else 0
+        return CopyMeasures(self.name, self.partition, self.restored, self.lag, rows, disk_bytes)
+
+    def judged(self) -> Judged:
+        """Return the records that this process has looked at. Called from another thread as well."""
+        # In this order: what is read meanwhile counts as unusable at worst, never as clean.
+        begin, end, topic_id = self.judged_from, self.position, self.fill.topic_id if self.fill else ""
+        return Judged(self.topic, topic_id, self.partition, begin, end, unusable=self.unusable > 0)
+
     def rewind(self) -> None:
         """Go back to what the store remembers: what was read and not written is lost."""
         self.epoch += 1
         self.position = self.store.fill.position if self.store.fill else 0
+        self.judged_from = min(self.judged_from, self.position)
         self._discard()
 
     def begin(self, topic_id: str, position: int) -> None:
         """Empty the store; its filling begins at `position`."""
         self.epoch += 1
-        self.position = position
+        self.position = self.judged_from = position
         self._target = None
         self._discard()
         self.store.wipe(Fill(topic_id, position, restored=False, current_at_ms=self._shared.now_ms()))
         self._on_reset()
+
+    def begin_after_loss(self, topic_id: str, position: int) -> None:
+        """Begin to fill, at `position`, from a topic that has lost records which the store still has.
+
+        What a table's topic has lost has to be produced again: a name that only some instances still had would make
+        their answers differ.
+        """
+        self.begin(topic_id, position)
 
     def resume(self, end: int) -> None:
         """Go on filling from where the store is; `end` is the end of the topic partition now."""
@@ -193,8 +218,9 @@ class StoreCopy(ABC):
             if record.offset >= self.position:
                 try:
                     self._use(record)
-                except Unusable as found:
-                    self._shared.unusable.note(self.topic, self.partition, record.offset, found.reason, found.error)
+                except InvalidRecord as error:
+                    self.unusable += 1
+                    self._shared.unusable.note(self.topic, self.partition, record.offset, error)
                 self.position = record.offset + 1
             if time.monotonic() > deadline_s:
                 break
@@ -233,7 +259,7 @@ class StoreCopy(ABC):
 
     @abstractmethod
     def _use(self, record: Record) -> None:
-        """Take one record into the changes of this slice; may raise `Unusable`."""
+        """Take one record into the changes of this slice; may raise `InvalidRecord`."""
 
     @abstractmethod
     def _commit(self) -> None:
@@ -252,12 +278,25 @@ class StoreCopy(ABC):
             position,
             restored=fill.restored or self.reached,
             current_at_ms=self._shared.now_ms() if self.end is not None and self.lag == 0 else fill.current_at_ms,
+            rows=fill.rows,
         )
+
+
+class BeginAgain(NamedTuple):
+    """Why a store has to be filled anew.
+
+    Attributes:
+        reason: in words.
+        topic_lost_records: whether the store is complete and the topic is not any more.
+    """
+
+    reason: str
+    topic_lost_records: bool = False
 
 
 def why_begin_again(
     fill: Fill | None, topic_id: str, begin: int, end: int, now_ms: int, delete_retention_ms: int
-) -> str | None:
+) -> BeginAgain | None:
     """Decide whether a store can go on from where it is: None, or the reason why it has to be filled anew.
 
     Args:
@@ -269,12 +308,13 @@ def why_begin_again(
         delete_retention_ms: how long the topic keeps deletes that it has compacted.
     """
     if fill is None:
-        return "it is new"
+        return BeginAgain("it is new")
     if fill.topic_id != topic_id:
-        return "the topic was deleted and created again"
+        return BeginAgain("the topic was deleted and created again", topic_lost_records=fill.restored)
     if not begin <= fill.position <= end:
-        return f"its position {fill.position} is outside of the topic partition, which has {begin} to {end}"
+        outside = f"its position {fill.position} is outside of the topic partition, which has {begin} to {end}"
+        return BeginAgain(outside, topic_lost_records=fill.restored)
     is_behind = fill.position < end
     if is_behind and now_ms - fill.current_at_ms > delete_retention_ms:
-        return "it may have missed deletes: Kafka keeps them for less time than it was away"
+        return BeginAgain("it may have missed deletes: Kafka keeps them for less time than it was away")
     return None

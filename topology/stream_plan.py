@@ -24,12 +24,13 @@ class Plan(NamedTuple):
     reason: str
 
 
-def plan_refresh(survey: Survey, *, rows_added: bool, may_begin_anew: bool) -> Plan | None:
+def plan_refresh(survey: Survey, *, rows_added: bool, rows_deleted: bool, may_begin_anew: bool) -> Plan | None:
     """Decide what the changed tables ask for, or None when the query needs nothing new.
 
     Args:
         survey: how the boards and the tables of now fit together.
         rows_added: whether players or products were added since the query's snapshot.
+        rows_deleted: whether some were deleted since then.
         may_begin_anew: whether the last generation is long enough ago.
     """
     if may_begin_anew and survey.short_boards:
@@ -38,4 +39,7 @@ def plan_refresh(survey: Survey, *, rows_added: bool, may_begin_anew: bool) -> P
         return Plan(Next.NEW_GENERATION, f"{survey.pending_lost} pending scores were lost, and may be known by now")
     if survey.newly_known:
         return Plan(Next.REFRESH, f"{survey.newly_known} pending scores have become known")
+    if rows_deleted:
+        # Who was deleted may go on playing: the query would give places to scores that nobody is shown.
+        return Plan(Next.REFRESH, "players or products were deleted")
     return None

@@ -18,7 +18,9 @@ from typing import Any, Final, Never
 
 from topology import generations
 from topology.checkpoint import CheckpointDirectory
-from topology.errors import LeaderboardError, QueryFailed, TopicMissing
+from topology.dead_letters import DeadLetters
+from topology.errors import LeaderboardError, QueryFailed
+from topology.failures import Failures
 from topology.generation_run import GenerationRun, TableSource, table_rows
 from topology.generations import Origin
 from topology.global_table import TableChanges
@@ -27,15 +29,12 @@ from topology.spark import SPARE_SLOTS, Spark, SparkSettings
 from topology.stream_plan import Next, Plan, plan_refresh
 from topology.stream_query import POLL_S, BatchReport, StreamQuery
 from topology.stream_status import NEXT_STATES, IllegalTransition, StreamState, StreamStatus
-from topology.topic_ids import TopicDescription, topic_ids
-from topology.topic_offsets import topic_offsets
-from topology.topics import HIGH_SCORES, PLAYERS, PRODUCTS, SCORE_EVENTS
+from topology.topic_ids import TopicDescription
+from topology.topics import HIGH_SCORES, SCORE_EVENTS
+from topology.watched_topics import WatchedTopics
 
 logger = logging.getLogger(__name__)
 
-_FIRST_BACKOFF_S: Final = 0.5
-_LONGEST_BACKOFF_S: Final = 30.0
-_FAILURES_PER_SESSION: Final = 3
 _BEHIND_LIMIT_EVENTS: Final = 100_000
 """Real time that ends a batch this far behind, and further than at the batch before, does not keep up."""
 
@@ -46,6 +45,7 @@ class StreamSettings:
 
     Attributes:
         spark: how Spark runs.
+        application_id: prefix of what the service keeps in Kafka.
         checkpoint_uri: a directory that every instance shares.
         depth: the most entries that are served of a board.
         checkpoint_interval_s: length of a real-time batch in seconds.
@@ -53,6 +53,7 @@ class StreamSettings:
     """
 
     spark: SparkSettings
+    application_id: str
     checkpoint_uri: str
     depth: int = 10
     checkpoint_interval_s: int = 60
@@ -79,9 +80,13 @@ class StreamThread:
         self._spark: Spark | None = None
         self._snapshots: list[str] = []
         self._snapshot_changes = TableChanges(0, 0)
-        self._surveyed_changes = TableChanges(0, 0)
+        self._surveyed_changes: TableChanges | None = None
         self._surveyed_at = 0.0
         self._may_begin_anew_at = 0.0
+        self._letters = DeadLetters(settings.spark.kafka, settings.application_id, self._stop.is_set)
+        self._letters_are_due = False
+        self._failures = Failures()
+        self._topics = WatchedTopics(settings.spark.kafka, self._stop, self._check_stop)
         self._thread = threading.Thread(target=self._run, name="stream", daemon=True)
 
     @property
@@ -108,31 +113,38 @@ class StreamThread:
             self._thread.join(timeout_s)
 
     def _run(self) -> None:
-        failures = 0
         try:
             while not self._stop.is_set():
-                started = time.monotonic()
+                started_s = time.monotonic()
                 try:
                     self._stream()
                 except _Stopped:
                     break
                 except LeaderboardError as error:
-                    reason = str(error)
-                except (Exception, asyncio.CancelledError) as error:
+                    self._failed(error, str(error), time.monotonic() - started_s)
+                except Exception as error:
                     logger.exception("the stream thread failed in a way that nobody foresaw")
-                    reason = repr(error)
-                if self._stop.is_set():
-                    break
-                logger.error("the stream stopped and will start again: %s", reason)
-                self._to(StreamState.ERROR, error=reason)
-                failures = failures + 1 if time.monotonic() - started < 2 * _LONGEST_BACKOFF_S else 1
-                if self._spark is not None and (not self._spark.alive or failures % _FAILURES_PER_SESSION == 0):
-                    self._close_spark()
-                self._stop.wait(min(_FIRST_BACKOFF_S * 2 ** (failures - 1), _LONGEST_BACKOFF_S))
+                    self._failed(error, repr(error), time.monotonic() - started_s)
+                except asyncio.CancelledError as error:
+                    # aiokafka lets the cancellation of its own tasks out.
+                    self._failed(RuntimeError(error), "a Kafka client was interrupted", time.monotonic() - started_s)
         finally:
             self._to(StreamState.STOPPING)
             self._close_spark()
             self._to(StreamState.STOPPED)
+
+    def _failed(self, error: Exception, reason: str, ran_s: float) -> None:
+        """Say what has failed, and wait until it is time for the next try."""
+        if self._stop.is_set():
+            return
+        logger.error("the stream stopped and will start again: %s", reason)
+        self._to(StreamState.ERROR, error=reason)
+        self._count_failure(type(error).__name__)
+        session_lives = self._spark is not None and self._spark.alive
+        self._failures.add(error, ran_s=ran_s, session_lives=session_lives)
+        if not session_lives or self._failures.ask_for_new_session:
+            self._close_spark()
+        self._stop.wait(self._failures.backoff_s)
 
     def _stream(self) -> Never:
         """Run the topology until a stop is asked for or something fails."""
@@ -140,7 +152,7 @@ class StreamThread:
         plan: Plan | None = None
         while True:
             began_s = None if plan is None else time.monotonic()
-            topics = self._await_topics()
+            topics = self._topics.wait_for_all()
             spark = self._open_spark(topics[SCORE_EVENTS].partitions)
             self._await_tables()
             run = self._generation_run(spark, topics, plan)
@@ -175,21 +187,6 @@ class StreamThread:
             tables = newer or tables
             catch_up = plan.next is Next.CATCH_UP
 
-    def _await_topics(self) -> Mapping[str, TopicDescription]:
-        """Wait for the topics, with a log line that says which one is missing."""
-        wanted = (SCORE_EVENTS, PLAYERS, PRODUCTS, HIGH_SCORES)
-        said: set[str] = set()
-        while True:
-            self._check_stop()
-            found = asyncio.run(topic_ids(self._settings.spark.bootstrap_servers, wanted))
-            missing = {topic for topic in wanted if topic not in found}
-            if not missing:
-                return found
-            if missing != said:
-                logger.warning("waiting: %s", TopicMissing(sorted(missing)))
-                said = missing
-            self._stop.wait(1.0)
-
     def _open_spark(self, source_partitions: int) -> Spark:
         """Return the session, a new one when it is gone or has too few slots."""
         slots = source_partitions + generations.DEFAULT_SHUFFLE_PARTITIONS + SPARE_SLOTS
@@ -222,15 +219,20 @@ class StreamThread:
             reason = "no checkpoint"
         elif reason is None:
             reason = generation.origin.difference(origin)
+        if reason is None and self._failures.checkpoint_trouble is not None:
+            reason = f"its checkpoint cannot be used: {self._failures.checkpoint_trouble}"
         if generation is None or reason is not None:
             logger.warning("a new generation begins: %s", reason)
-            partitions = topics[HIGH_SCORES].partitions
-            if asyncio.run(topic_offsets(self._settings.spark.bootstrap_servers, HIGH_SCORES, partitions)).is_empty:
-                generation = generations.begin_first(spark, directory, origin)
-            else:
+            if generation is not None and generation.origin.topic_ids[HIGH_SCORES] != topics[HIGH_SCORES].topic_id:
+                self._topics.wait_for_boards()
+            if self._topics.boards_end():
                 generation = generations.begin(spark, directory, origin, table_rows(spark, self._tables))
+            else:
+                generation = generations.begin_first(spark, directory, origin)
         generations.publish_seed(spark, directory, generation)
         generations.delete_older(directory, generation)
+        if reason is not None:
+            self._failures.begun_anew()
         self._update(generation=generation.number)
         return GenerationRun(spark, directory, generation, self._tables)
 
@@ -238,8 +240,9 @@ class StreamThread:
         """Write the tables and floors of now, and return them as a query in real time takes them."""
         self._check_stop()
         # Before the rows are read: a change in between is then seen as one that the snapshot lacks.
-        self._snapshot_changes = self._surveyed_changes = self._tables.changes()
-        self._surveyed_at = time.monotonic()
+        self._snapshot_changes = self._tables.changes()
+        # What was deleted before the snapshot may have left places to fill.
+        self._surveyed_changes, self._surveyed_at = None, time.monotonic()
         # Unique: an instance that was frozen may still read or write its own while another has taken over.
         self._snapshots.append(f"tables-{uuid.uuid4()}")
         return run.tables_on_disk(self._snapshots[-1])
@@ -251,14 +254,15 @@ class StreamThread:
         with _running(query):
             while not query.ended():
                 self._check_stop()
+                self._topics.look()
                 for report in query.reports():
-                    self._count(report)
+                    self._count(run, report)
                     done += report.rows
                     rate = done / (time.monotonic() - started)
                     of = done + report.behind
                     logger.info("catching up: %s of %s events, %s/s", f"{done:,}", f"{of:,}", f"{rate:,.0f}")
             for report in query.reports():
-                self._count(report)
+                self._count(run, report)
                 done += report.rows
         logger.info("caught up: %s events in %.1f s", f"{done:,}", time.monotonic() - started)
 
@@ -272,12 +276,15 @@ class StreamThread:
         with _running(query):
             while not query.ended():
                 self._check_stop()
+                self._topics.look()
                 if plan is None and self._survey_is_due():
                     plan = self._survey(run, tables)
                     if plan is not None and plan.next is Next.REFRESH:
                         newer = self._snapshot(run)
+                if self._letters_are_due:
+                    self._write_letters(run)
                 for report in query.reports():
-                    self._count(report)
+                    self._count(run, report)
                     if report.behind > max(_BEHIND_LIMIT_EVENTS, behind):
                         plan = plan or Plan(Next.CATCH_UP, f"{report.behind:,} events behind")
                     behind = report.behind
@@ -291,19 +298,40 @@ class StreamThread:
 
     def _survey(self, run: GenerationRun, tables: Tables) -> Plan | None:
         """Compare the boards with the tables of now, beside the running query."""
-        self._surveyed_changes, self._surveyed_at = self._tables.changes(), time.monotonic()
+        changes = self._tables.changes()
+        self._surveyed_changes, self._surveyed_at = changes, time.monotonic()
         return plan_refresh(
             run.survey(tables),
-            rows_added=self._surveyed_changes.added > self._snapshot_changes.added,
+            rows_added=changes.added > self._snapshot_changes.added,
+            rows_deleted=changes.deleted > self._snapshot_changes.deleted,
             may_begin_anew=time.monotonic() >= self._may_begin_anew_at,
         )
 
-    def _count(self, report: BatchReport) -> None:
-        """Take the counts of a finished batch into the status."""
+    def _write_letters(self, run: GenerationRun) -> None:
+        """Write the dead letters of the batches that have ended, beside the running query."""
+        self._letters_are_due = False
+        self._letters.note(self._tables.judged())
+        self._letters.write(run.find_unusable)
+        self._update(dead_letters=dict(self._letters.counts))
+
+    def _count(self, run: GenerationRun, report: BatchReport) -> None:
+        """Take the counts of a finished batch into the status, and what it has looked at for the dead letters."""
+        self._letters.note(report.judged(run.generation.origin.topic_ids[SCORE_EVENTS]))
+        self._letters_are_due = True
+        self._failures.committed()
         status = self._status
         self._update(
-            events=status.events + report.events, invalid=status.invalid + report.invalid, behind=report.behind
+            events=status.events + report.events,
+            invalid=status.invalid + report.invalid,
+            behind=report.behind,
+            positions=report.positions,
+            batches_s=status.batches_s.plus(report.duration_s),
+            batch_ended_at_s=time.time(),
         )
+
+    def _count_failure(self, name: str) -> None:
+        counts = self._status.failures
+        self._update(failures={**counts, name: counts.get(name, 0) + 1}, failed_at_s=time.time())
 
     def _check_stop(self) -> None:
         if self._stop.is_set():

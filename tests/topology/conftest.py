@@ -7,6 +7,7 @@ import pytest
 
 from app.jars import ensure_jars
 from tests.drivers.topology import TopologyDriver
+from topology.kafka_connection import KafkaConnection
 from topology.spark import Spark, SparkSettings
 
 
@@ -14,7 +15,9 @@ from topology.spark import Spark, SparkSettings
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spark]:
     """Spark with one task at a time: small data, and little to start."""
     directory = tmp_path_factory.mktemp("spark")
-    settings = SparkSettings("localhost:1", ensure_jars().spark, directory / "work", directory / "spark.log")
+    settings = SparkSettings(
+        KafkaConnection("localhost:1"), ensure_jars().spark, directory / "work", directory / "spark.log"
+    )
     running = Spark(settings, slots=1, shuffle_partitions=1)
     # Each test plans queries of its own over a few rows: compiling them would take longer than running them.
     running.session.conf.set("spark.sql.codegen.wholeStage", "false")

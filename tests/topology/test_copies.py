@@ -6,7 +6,17 @@ import pytest
 
 from tests.drivers.stores import TOPIC_ID, FedRecord, StoresDriver, board
 from topology.partitioner import partition_for
-from topology.records import Board
+from topology.records import (
+    MISPLACED,
+    NO_KEY,
+    NO_VALUE,
+    NOT_A_BOARD,
+    NOT_A_NAME,
+    NOT_AN_ID,
+    NOT_JSON_OBJECT,
+    NOT_THE_KEY,
+    Board,
+)
 from topology.store_copy import why_begin_again
 from topology.stores.protocol import Fill
 
@@ -97,23 +107,19 @@ BEYOND_64_BITS = board((2**63, 1)).to_json()
 @pytest.mark.parametrize(
     ("key", "value", "reason"),
     [
-        (None, b"{}", "key"),
-        (b"01", b"{}", "key"),
-        (b"1.0", b"{}", "key"),
-        (b"\xff", b"{}", "key"),
-        (b"9223372036854775808", b"{}", "key"),
-        (b"1", b"", "value"),
-        (b"1", b"[]", "value"),
-        (b"1", b"null", "value"),
-        (b"1", b"{", "value"),
-        (b"1", b"[" * 100_000, "value"),
-        (b"1", b'{"generation":1e999,"known":[],"pending":[],"pending_lost":0}', "value"),
-        (b"1", b'{"generation":1,"known":[{"score":NaN}],"pending":[],"pending_lost":0}', "value"),
-        (
-            b"1",
-            BEYOND_64_BITS,
-            "value",
-        ),
+        (None, b"{}", NOT_AN_ID),
+        (b"01", b"{}", NOT_AN_ID),
+        (b"1.0", b"{}", NOT_AN_ID),
+        (b"\xff", b"{}", NOT_AN_ID),
+        (b"9223372036854775808", b"{}", NOT_AN_ID),
+        (b"1", b"", NO_VALUE),
+        (b"1", b"[]", NOT_JSON_OBJECT),
+        (b"1", b"null", NOT_JSON_OBJECT),
+        (b"1", b"{", NOT_JSON_OBJECT),
+        (b"1", b"[" * 100_000, NOT_JSON_OBJECT),
+        (b"1", b'{"generation":1e999,"known":[],"pending":[],"pending_lost":0}', NOT_A_BOARD),
+        (b"1", b'{"generation":1,"known":[{"score":NaN}],"pending":[],"pending_lost":0}', NOT_JSON_OBJECT),
+        (b"1", BEYOND_64_BITS, NOT_A_BOARD),
     ],
 )
 def test_a_board_record_that_cannot_be_used_is_counted_and_passed(key: bytes | None, value: bytes, reason: str) -> None:
@@ -127,24 +133,24 @@ def test_a_board_in_the_wrong_partition_is_not_used() -> None:
     driver = StoresDriver(partitions=4)
     wrong = (partition_for(1, 4) + 1) % 4
     driver.feed_board(b"1", board((3, 1)).to_json(), wrong)
-    assert driver.unusable.counts == {("high-scores", "partition"): 1}
+    assert driver.unusable.counts == {("high-scores", MISPLACED): 1}
     assert driver.get(1) is None
 
 
 @pytest.mark.parametrize(
-    ("key", "value"),
+    ("key", "value", "reason"),
     [
-        (None, b'{"id":1,"name":"x"}'),
-        (b"1", b'{"id":2,"name":"x"}'),
-        (b"1", b'{"id":1,"name":"\\ud800"}'),
-        (b"1", b"5"),
-        (b"1", b'{"id":1}'),
+        (None, b'{"id":1,"name":"x"}', NO_KEY),
+        (b"1", b'{"id":2,"name":"x"}', NOT_THE_KEY),
+        (b"1", b'{"id":1,"name":"\\ud800"}', NOT_A_NAME),
+        (b"1", b"5", NOT_JSON_OBJECT),
+        (b"1", b'{"id":1}', NOT_A_NAME),
     ],
 )
-def test_a_table_record_that_cannot_be_used_is_counted_and_passed(key: bytes | None, value: bytes) -> None:
+def test_a_table_record_that_cannot_be_used_is_counted_and_passed(key: bytes | None, value: bytes, reason: str) -> None:
     driver = StoresDriver()
     driver.feed_table("players", key, value)
-    assert driver.unusable.counts == {("players", "record"): 1}
+    assert driver.unusable.counts == {("players", reason): 1}
     assert list(driver.tables["players"].store.scan()) == []
 
 
@@ -186,5 +192,53 @@ DAY_MS = 86_400_000
     ],
 )
 def test_a_store_goes_on_where_it_can(fill: Fill | None, now_ms: int, begins_again: bool) -> None:
-    reason = why_begin_again(fill, "a", begin=3, end=9, now_ms=now_ms, delete_retention_ms=DAY_MS)
-    assert (reason is not None) is begins_again
+    again = why_begin_again(fill, "a", begin=3, end=9, now_ms=now_ms, delete_retention_ms=DAY_MS)
+    assert (again is not None) is begins_again
+
+
+@pytest.mark.parametrize(
+    ("fill", "lost"),
+    [
+        (None, False),
+        (Fill("b", 5, True, 0), True),
+        (Fill("b", 5, False, 0), False),
+        (Fill("a", 10, True, 0), True),
+        (Fill("a", 5, True, -2 * DAY_MS), False),
+    ],
+)
+def test_a_topic_that_lost_records_is_told_from_a_store_that_did(fill: Fill | None, *, lost: bool) -> None:
+    again = why_begin_again(fill, "a", begin=3, end=9, now_ms=0, delete_retention_ms=DAY_MS)
+    assert again is not None
+    assert again.topic_lost_records is lost
+
+
+def test_boards_that_their_topic_has_lost_are_kept_and_published_again() -> None:
+    driver = StoresDriver(partitions=2)
+    ids = [product_id for product_id in range(20) if partition_for(product_id, 2) == 0]
+    for product_id in ids:
+        driver.board(product_id, board((1, product_id)))
+    copy = driver.boards[0]
+    copy.partition_count = 4
+    copy.begin_after_loss("another", 0)
+    copy.resume(0)
+    here = [product_id for product_id in ids if partition_for(product_id, 4) == 0]
+    assert [product_id for product_id, _ in copy.lacking(0.0)] == here
+    assert [product_id for product_id, _ in copy.store.scan()] == here
+    assert copy.fill == Fill("another", 0, restored=True, current_at_ms=0)
+    for product_id, value in list(copy.lacking(0.0)):
+        driver.feed_board(str(product_id).encode(), value, 0)
+    assert list(copy.lacking(0.0)) == []
+    assert copy.fill is not None
+    assert copy.fill.position == len(here)
+
+
+def test_a_kept_board_gives_way_to_one_of_a_later_generation() -> None:
+    driver = StoresDriver(partitions=1)
+    driver.name("players", {1: "Elyse"})
+    driver.name("products", {7: "Game"})
+    driver.board(7, board((1, 90)))
+    driver.boards[0].begin_after_loss("another", 0)
+    assert driver.get(7) == [("Elyse", 90.0)]
+    driver.board(7, board((1, 95), generation=2))
+    assert driver.get(7) == [("Elyse", 95.0)]
+    assert list(driver.boards[0].lacking(0.0)) == []

@@ -10,7 +10,8 @@ from pyspark.sql import functions as F
 
 from tests.drivers.topology import EPOCH_MS, Score, TopologyDriver, numbered
 from topology import snapshots
-from topology.leaderboard import PLACES, describe, publish
+from topology.description import describe
+from topology.leaderboard import PLACES, publish
 from topology.records import SPARE_FACTOR, Board, merge, rank
 
 MakeDriver = Callable[..., TopologyDriver]
@@ -216,8 +217,18 @@ class TestGenerations:
             return snapshots.survey(latest, before, _rows(driver(players=players)), depth=1, places=2)
 
         assert survey(1, 2, 3) == snapshots.Survey(newly_known=0, short_boards=0, pending_lost=1)
-        assert survey(1, 2, 3, 4) == snapshots.Survey(newly_known=2, short_boards=0, pending_lost=1)
+        # Both that were kept rank above the one that was lost, and fill the board.
+        assert survey(1, 2, 3, 4) == snapshots.Survey(newly_known=2, short_boards=0, pending_lost=0)
         assert survey(2, 3) == snapshots.Survey(newly_known=0, short_boards=1, pending_lost=1)
+
+    def test_what_was_lost_of_an_unknown_product_has_no_place_yet(self, driver: MakeDriver) -> None:
+        boards = driver(products=()).boards(numbered(Score(score, 1) for score in range(9)))
+        latest = snapshots.of_generation(snapshots.latest_boards(driver().published(boards)), 1, 4)
+        before = _rows(driver(products=()))
+        assert snapshots.survey(latest, before, before, depth=2, places=4).pending_lost == 0
+        assert snapshots.survey(latest, before, _rows(driver()), depth=2, places=4).pending_lost == 0
+        nobody = _rows(driver(players=(9,)))
+        assert snapshots.survey(latest, before, nobody, depth=2, places=4).pending_lost == 5
 
 
 def test_merging_boards_in_python_gives_what_spark_gives_for_all_events(driver: MakeDriver) -> None:

@@ -25,5 +25,11 @@ NOTHING = Survey(newly_known=0, short_boards=0, pending_lost=0)
 def test_a_refresh_does_what_the_tables_ask_for(
     survey: Survey, rows_added: bool, may_begin_anew: bool, expected: Next | None
 ) -> None:
-    plan = plan_refresh(survey, rows_added=rows_added, may_begin_anew=may_begin_anew)
+    plan = plan_refresh(survey, rows_added=rows_added, rows_deleted=False, may_begin_anew=may_begin_anew)
     assert (plan.next if plan else None) is expected
+
+
+def test_a_query_does_not_go_on_knowing_who_was_deleted() -> None:
+    plan = plan_refresh(NOTHING, rows_added=False, rows_deleted=True, may_begin_anew=True)
+    assert plan is not None
+    assert plan.next is Next.REFRESH
