@@ -3,11 +3,13 @@
 topology.errors.Fix
 └── SetupError           the user fixes it: Java, jars, ports, directories, settings, input files
     └── BrokerFailed     the embedded broker died or never answered; its log says why
+topology.errors.Retry
+└── NotComparable        boards cannot be compared now: an instance does not answer, or a topic was created anew
 
-The command line prints one as a single line and exits with status 2.
+The command line prints one as a single line and exits with status 2, or 1 for what may work when tried again.
 """
 
-from topology.errors import Fix
+from topology.errors import Fix, Retry
 
 
 class SetupError(Fix):
@@ -26,3 +28,7 @@ class SetupError(Fix):
 
 class BrokerFailed(SetupError):
     """The embedded broker ended by itself or did not become ready in time."""
+
+
+class NotComparable(Retry):
+    """The boards that are served cannot be compared with those that have to be, at this moment."""

@@ -1,0 +1,1 @@
+"""`leaderboard verify`: every board computed a second time from the topics, and compared with what is served."""
