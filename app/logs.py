@@ -1,18 +1,87 @@
-"""Where log lines go and how they look: text on standard error, with the thread that wrote each."""
+"""Where log lines go and how they look: standard error, as text or JSON, with thread and request of each.
 
+Everything goes through one handler: what the product logs, what libraries do, Spark's lines that `topology.spark`
+passes on, and Python's warnings.
+"""
+
+import json
 import logging
 import sys
+from datetime import UTC, datetime
 
-_FORMAT = "%(asctime)s %(levelname)-7s [%(threadName)s] %(name)s: %(message)s"
+from api.request_ids import CURRENT
+
+_TEXT = "%(asctime)s %(levelname)-7s [%(threadName)s] %(name)s: %(message)s"
 _QUIET = ("asyncio", "httpcore", "httpx", "py4j", "uvicorn")
 _SILENT = ("aiokafka",)
-"""What these libraries have to say, the product says itself, once and with what to do."""
+"""What these libraries have to say, the product says itself, once and with what to do.
+
+Neither list follows the level that is set: at DEBUG, aiokafka and py4j log requests whole, passwords among them.
+"""
 
 
-def set_up_logging() -> None:
-    """Send log lines of level INFO and above to standard error, libraries that tell every step from WARNING on."""
-    logging.basicConfig(level=logging.INFO, format=_FORMAT, stream=sys.stderr)
+def set_up_logging(form: str = "text", level: str = "INFO") -> None:
+    """Send log lines to standard error, of libraries that tell every step those from WARNING on. May be called again.
+
+    Args:
+        form: "text" or "json".
+        level: the lowest level of lines that are written.
+    """
+    root = logging.getLogger()
+    for handler in [each for each in root.handlers if isinstance(each, _Handler)]:
+        root.removeHandler(handler)
+    root.addHandler(_Handler(JsonFormatter() if form == "json" else TextFormatter(_TEXT), level))
+    root.setLevel(level)
+    logging.captureWarnings(True)
     for name in _QUIET:
         logging.getLogger(name).setLevel(logging.WARNING)
     for name in _SILENT:
         logging.getLogger(name).setLevel(logging.CRITICAL)
+
+
+class TextFormatter(logging.Formatter):
+    """A line that people read; the request's id stands at its end."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # as logging has it
+        """Return the line without its exception."""
+        line, request_id = super().formatMessage(record), _request_id(record)
+        return line if request_id is None else f"{line} request_id={request_id}"
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        fields = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname,
+            "logger": record.name,
+            "thread": record.threadName,
+            "message": record.getMessage(),
+            "request_id": _request_id(record),
+            "exception": self.formatException(record.exc_info) if record.exc_info else None,
+        }
+        return json.dumps({name: value for name, value in fields.items() if value is not None}, ensure_ascii=False)
+
+
+class _Handler(logging.StreamHandler):  # type: ignore[type-arg]  # generic in the stubs only
+    """The one handler of this program. Notes the request that a line belongs to where the line is written."""
+
+    def __init__(self, formatter: logging.Formatter, level: str) -> None:
+        super().__init__(sys.stderr)
+        # Also for the loggers below that have a level of their own.
+        self.setLevel(level)
+        self.setFormatter(formatter)
+        self.addFilter(note_request)
+
+
+def note_request(record: logging.LogRecord) -> bool:
+    """Note the request that is being answered where the record was made; lets every record pass."""
+    request_id = CURRENT.get()
+    record.request_id = None if request_id is None else request_id.text
+    return True
+
+
+def _request_id(record: logging.LogRecord) -> str | None:
+    return getattr(record, "request_id", None)

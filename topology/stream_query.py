@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from pyspark.sql.streaming.query import StreamingQuery
 
+from topology.judged import Judged
 from topology.spark import translated
 from topology.topics import SCORE_EVENTS
 
@@ -23,20 +24,41 @@ class BatchReport(NamedTuple):
         events: score events that it parsed.
         invalid: those that could not be used.
         behind: records that waited in the source when it ended.
+        begin: the first offset that it read, by partition of the source; of those that it read before.
+        positions: where the next batch begins, by partition of the source.
+        duration_s: how long it took, in seconds.
     """
 
     rows: int
     events: int
     invalid: int
     behind: int
+    begin: Mapping[int, int]
+    positions: Mapping[int, int]
+    duration_s: float
 
     @classmethod
     def of(cls, progress: Mapping[str, Any]) -> BatchReport:
         """Return the report that Spark's progress event, as JSON, is."""
         # A batch without data has no observed metrics.
         observed = progress.get("observedMetrics", {}).get("events", {})
-        behind = _offsets(progress, "latestOffset") - _offsets(progress, "endOffset")
-        return cls(progress["numInputRows"], observed.get("total", 0), observed.get("invalid", 0), behind)
+        positions = _offsets(progress, "endOffset")
+        return cls(
+            rows=progress["numInputRows"],
+            events=observed.get("total", 0),
+            invalid=observed.get("invalid", 0),
+            behind=sum(_offsets(progress, "latestOffset").values()) - sum(positions.values()),
+            begin=_offsets(progress, "startOffset"),
+            positions=positions,
+            duration_s=progress["batchDuration"] / 1000,
+        )
+
+    def judged(self, topic_id: str) -> Iterator[Judged]:
+        """Yield the ranges of score events that it has looked at."""
+        for partition, end in self.positions.items():
+            # A partition that no batch has read before is read from its first record on.
+            begin = self.begin.get(partition, 0)
+            yield Judged(SCORE_EVENTS, topic_id, partition, begin, end, unusable=self.invalid > 0)
 
 
 class StreamQuery:
@@ -76,7 +98,7 @@ class StreamQuery:
             self._query.stop()
 
 
-def _offsets(progress: Mapping[str, Any], which: str) -> int:
-    """Return the sum of a progress event's offsets of one kind, over all partitions of the source."""
+def _offsets(progress: Mapping[str, Any], which: str) -> dict[int, int]:
+    """Return a progress event's offsets of one kind, by partition of the source."""
     offsets = progress["sources"][0][which] or {}
-    return sum(offsets.get(SCORE_EVENTS, {}).values())
+    return {int(partition): offset for partition, offset in offsets.get(SCORE_EVENTS, {}).items()}

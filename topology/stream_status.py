@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
+
+from topology.histogram import Histogram
+
+_BATCH_BOUNDS_S: Final = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 
 
 class StreamState(Enum):
@@ -68,6 +72,12 @@ class StreamStatus:
         events: score events read since the thread started; after a failure some count again.
         invalid: those among them that could not be used.
         behind: score events that were waiting when the last batch ended.
+        positions: where the next batch begins, by partition of `score-events`; empty before the first commit.
+        batches_s: how long the batches took, in seconds.
+        batch_ended_at_s: when the last one ended, as wall-clock time in seconds; None before that.
+        failures: how often the stream stopped and started again, by the class of the error.
+        failed_at_s: when it did so last, as wall-clock time in seconds; None before that.
+        dead_letters: records copied to the topic of dead letters, by topic and reason.
     """
 
     state: StreamState = StreamState.CREATED
@@ -76,3 +86,9 @@ class StreamStatus:
     events: int = 0
     invalid: int = 0
     behind: int = 0
+    positions: Mapping[int, int] = field(default_factory=dict)
+    batches_s: Histogram = field(default_factory=lambda: Histogram(_BATCH_BOUNDS_S))
+    batch_ended_at_s: float | None = None
+    failures: Mapping[str, int] = field(default_factory=dict)
+    failed_at_s: float | None = None
+    dead_letters: Mapping[tuple[str, str], int] = field(default_factory=dict)

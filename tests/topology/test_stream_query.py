@@ -6,7 +6,12 @@ import pytest
 
 from topology.stream_query import BatchReport
 
-OFFSETS = {"endOffset": {"score-events": {"0": 5, "1": 7}}, "latestOffset": {"score-events": {"0": 6, "1": 9}}}
+OFFSETS = {
+    "startOffset": {"score-events": {"0": 2}},
+    "endOffset": {"score-events": {"0": 5, "1": 7}},
+    "latestOffset": {"score-events": {"0": 6, "1": 9}},
+}
+NOTHING = {"startOffset": None, "endOffset": None, "latestOffset": None}
 
 
 @pytest.mark.parametrize(
@@ -15,15 +20,19 @@ OFFSETS = {"endOffset": {"score-events": {"0": 5, "1": 7}}, "latestOffset": {"sc
         (
             {
                 "numInputRows": 4,
+                "batchDuration": 1500,
                 "observedMetrics": {"events": {"total": 4, "invalid": 1}},
                 "sources": [OFFSETS],
             },
-            BatchReport(rows=4, events=4, invalid=1, behind=3),
+            BatchReport(rows=4, events=4, invalid=1, behind=3, begin={0: 2}, positions={0: 5, 1: 7}, duration_s=1.5),
         ),
-        ({"numInputRows": 0, "sources": [OFFSETS]}, BatchReport(rows=0, events=0, invalid=0, behind=3)),
         (
-            {"numInputRows": 0, "sources": [{"endOffset": None, "latestOffset": None}]},
-            BatchReport(rows=0, events=0, invalid=0, behind=0),
+            {"numInputRows": 0, "batchDuration": 0, "sources": [OFFSETS]},
+            BatchReport(rows=0, events=0, invalid=0, behind=3, begin={0: 2}, positions={0: 5, 1: 7}, duration_s=0.0),
+        ),
+        (
+            {"numInputRows": 0, "batchDuration": 7, "sources": [NOTHING]},
+            BatchReport(rows=0, events=0, invalid=0, behind=0, begin={}, positions={}, duration_s=0.007),
         ),
     ],
 )

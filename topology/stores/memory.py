@@ -33,6 +33,9 @@ class MemoryStore:
                 self._values[key] = value
         self._fill = fill
 
+    def disk_bytes(self) -> int:
+        return 0
+
     def wipe(self, fill: Fill | None) -> None:
         self._values.clear()
         self._fill = fill

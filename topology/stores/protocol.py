@@ -24,12 +24,14 @@ class Fill(NamedTuple):
         restored: it has been filled to the end of this topic once, so that what it holds is an answer.
         current_at_ms: when it last held all that the topic did, as wall-clock time. Deletes that Kafka has dropped
             since may be missing from what it reads next.
+        rows: how many rows a table's store holds; boards are not counted here.
     """
 
     topic_id: str
     position: int
     restored: bool
     current_at_ms: int
+    rows: int = 0
 
 
 class Store(Protocol):
@@ -47,6 +49,9 @@ class Store(Protocol):
 
     def write(self, changes: Mapping[int, bytes | None], fill: Fill) -> None:
         """Put values, or delete those that are None, and record how far the store is filled: all or nothing."""
+
+    def disk_bytes(self) -> int:
+        """Return the size of its files; 0 in memory."""
 
     def wipe(self, fill: Fill | None) -> None:
         """Delete every value, and record that the filling begins again: all or nothing."""

@@ -8,9 +8,10 @@ position share one write batch.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -21,7 +22,7 @@ from topology.errors import StateUnusable
 from topology.records import ID_MAX, ID_MIN
 from topology.stores.protocol import Fill
 
-FORMAT_VERSION: Final = 1
+FORMAT_VERSION: Final = 2
 """Raised when older stores cannot be read; they are then filled again."""
 
 _FILL_KEY: Final = b"m:fill"
@@ -128,6 +129,15 @@ class RocksdbStore:
                 batch.put(_encode(key), value)
         self._commit(batch, fill)
 
+    def disk_bytes(self) -> int:
+        total = 0
+        with _translated(self._path), os.scandir(self._path) as files:
+            for file in files:
+                # Compaction deletes files at any time.
+                with suppress(FileNotFoundError):
+                    total += file.stat().st_size
+        return total
+
     def wipe(self, fill: Fill | None) -> None:
         batch = WriteBatch(raw_mode=True)
         batch.delete_range(_DATA_BEGIN, _DATA_END)
@@ -154,13 +164,12 @@ class RocksdbStore:
             return None
         try:
             version, *fields = json.loads(text)
-            topic_id, position, restored, current_at_ms = fields
-            fill = Fill(str(topic_id), int(position), bool(restored), int(current_at_ms))
+            if version != FORMAT_VERSION:
+                raise StateUnusable(f"{self._path}: stores of format {version} cannot be read")
+            topic_id, position, restored, current_at_ms, rows = fields
+            return Fill(str(topic_id), int(position), bool(restored), int(current_at_ms), int(rows))
         except (TypeError, ValueError) as error:
             raise StateUnusable(f"{self._path}: not a store of this service: {error}") from error
-        if version != FORMAT_VERSION:
-            raise StateUnusable(f"{self._path}: stores of format {version} cannot be read")
-        return fill
 
 
 def destroy(path: Path) -> None:

@@ -71,7 +71,7 @@ def test_a_store_of_another_format_is_filled_again(
 ) -> None:
     directory.open("players", 0).write({1: b"x"}, FILL)
     directory.close()
-    monkeypatch.setattr("topology.stores.rocksdb.FORMAT_VERSION", 2)
+    monkeypatch.setattr("topology.stores.rocksdb.FORMAT_VERSION", 3)
     again = StateDirectory(tmp_path, "app")
     assert again.open("players", 0).fill is None
     again.close()
