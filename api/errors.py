@@ -3,6 +3,8 @@
 LeaderboardError (topology.errors)
 ├── Fix
 │   ├── InvalidRequest         an id, a limit or a range that cannot be
+│   ├── RequestTooLarge        a request line and headers over the limit
+│   ├── Unauthorized           no token, or not the right one
 │   ├── NoSuchBoard            nothing to show for a product
 │   └── Unrouted               no such path, or not with this method
 └── Retry
@@ -19,7 +21,7 @@ from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import quote
 
-from api.answers import Answer, Headers
+from api.answers import NO_STORE, Answer, Headers
 from topology.errors import Fix, LeaderboardError, Retry
 
 PROBLEM_TYPE: Final = "application/problem+json"
@@ -29,6 +31,30 @@ _INSTANCE_MAX_CHARACTERS: Final = 500
 
 class InvalidRequest(Fix):
     """An id, a limit or a range that cannot be; the message says what can."""
+
+
+class RequestTooLarge(Fix):
+    """Request line and headers are more than the server reads.
+
+    Args:
+        most_bytes: what it reads.
+    """
+
+    def __init__(self, most_bytes: int) -> None:
+        super().__init__(f"Request line and headers may have {most_bytes} bytes: send fewer or shorter ones.")
+
+
+class Unauthorized(Fix):
+    """No token, or not the right one.
+
+    Args:
+        detail: which one is right.
+        sent: whether a token came with the request.
+    """
+
+    def __init__(self, detail: str, *, sent: bool) -> None:
+        super().__init__(detail)
+        self.sent = sent
 
 
 class NoSuchBoard(Fix):
@@ -82,6 +108,8 @@ class Kind:
 
 KINDS: Final[Mapping[type[Exception], Kind]] = {
     InvalidRequest: Kind(400, "invalid-request", "The request cannot be"),
+    RequestTooLarge: Kind(431, "request-too-large", "The request is too large"),
+    Unauthorized: Kind(401, "unauthorized", "A token is needed"),
     NoSuchBoard: Kind(404, "no-such-board", "No such board"),
     PartitionsUnavailable: Kind(503, "partitions-unavailable", "No copy can answer"),
     NotReady: Kind(503, "not-ready", "Not ready"),
@@ -106,13 +134,15 @@ def problem(error: Exception, path: str) -> Answer:
         "detail": _detail(error),
         "instance": quote(path)[:_INSTANCE_MAX_CHARACTERS],
     }
-    headers: Headers = [(b"content-type", PROBLEM_TYPE.encode())]
+    headers: Headers = [(b"content-type", PROBLEM_TYPE.encode()), NO_STORE]
     if isinstance(error, PartitionsUnavailable):
         fields["partitions"] = error.partitions
     if kind.status == HTTPStatus.SERVICE_UNAVAILABLE:
         headers.append((b"retry-after", b"%d" % RETRY_AFTER_S))
     if kind.status == HTTPStatus.METHOD_NOT_ALLOWED:
         headers.append((b"allow", b"GET, HEAD"))
+    if isinstance(error, Unauthorized):
+        headers.append((b"www-authenticate", b'Bearer error="invalid_token"' if error.sent else b"Bearer"))
     return Answer(kind.status, headers, json.dumps(fields, separators=(",", ":")).encode())
 
 

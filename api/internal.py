@@ -12,31 +12,52 @@ from fastapi import APIRouter, Depends, Request, Response
 from api.answers import PARTITIONS, SERVED_BY, Answer
 from api.components import Components
 from api.errors import InvalidRequest, PartitionsUnavailable, Unrouted
+from api.event_stream import LINES_TYPE
+from api.events import EventStream
+from api.feeds import Feeds
+from api.feeds import Scope as FeedScope
+from api.follower import reach
 from api.framing import FRAMES_TYPE, pack
 from api.gather import parse_partitions
 from api.leaderboard import is_hop
 from api.parameters import Limit, limit_within
 
 
-def internal_routes(components: Components) -> APIRouter:
+def internal_routes(components: Components, feeds: Feeds) -> APIRouter:
     """Return the routes below `/internal`; those for parts answer for those of the asked partitions that they can.
 
     Args:
         components: what the instance answers with.
+        feeds: the feeds of this instance.
     """
     queries = components.queries
     router = APIRouter(prefix="/internal", include_in_schema=False, dependencies=[Depends(_only_peers)])
 
     @router.get("/boards")
     async def boards(
-        partitions: str, limit: Limit = None, first: int | None = None, last: int | None = None
+        partitions: str,
+        limit: Limit = None,
+        first: int | None = None,
+        last: int | None = None,
+        most: int | None = None,
     ) -> Response:
         entries = limit_within(limit, components.depth)
-        return _part(components, partitions, FRAMES_TYPE, lambda held: pack(queries.boards(held, entries, first, last)))
+        return _part(
+            components, partitions, FRAMES_TYPE, lambda held: pack(queries.boards(held, entries, first, last, most))
+        )
 
     @router.get("/count")
     async def count(partitions: str) -> Response:
         return _part(components, partitions, "text/plain", lambda held: b"%d" % queries.count(held))
+
+    @router.get("/events")
+    async def events(partition: int, at_least: int, product: int | None = None, limit: Limit = None) -> Response:
+        scope = FeedScope(limit_within(limit, components.depth), product, part=partition)
+        if not queries.status(partition).can_answer:
+            raise PartitionsUnavailable({partition: queries.status(partition).reason})
+        await reach(queries, partition, at_least)
+        served_by = (SERVED_BY, str(components.host).encode())
+        return EventStream(feeds, scope, media_type=LINES_TYPE, headers=[served_by])
 
     @router.get("/instance")
     async def instance() -> Response:
@@ -63,6 +84,6 @@ def _part(components: Components, asked: str, media_type: str, body: Callable[[l
     return Answer(200, headers, body(held)).to_response()
 
 
-def _only_peers(request: Request) -> None:
+async def _only_peers(request: Request) -> None:
     if not is_hop(request):
         raise Unrouted(404)

@@ -16,7 +16,6 @@ from typing import Final
 
 import httpx
 
-from api.answers import HOP
 from api.components import Components
 from api.connections import PeerTransport
 from api.peers import REASONS, reason_for
@@ -38,6 +37,7 @@ class SelfCheck:
     def __init__(self, components: Components) -> None:
         self._host = components.host
         self._instance_id = components.instance_id
+        self._headers = components.tokens.to_peers
         # Connections are not kept: each time it is a new one that has to be accepted.
         self._transport = components.transport or PeerTransport(connections=2, idle_expiry_s=0.0)
         self._reason: str | None = None
@@ -57,7 +57,7 @@ class SelfCheck:
 
     async def _trouble(self, client: httpx.AsyncClient) -> str | None:
         try:
-            answer = await client.get(f"http://{self._host}/internal/instance", headers={HOP.decode(): "1"})
+            answer = await client.get(f"http://{self._host}/internal/instance", headers=self._headers)
         except tuple(REASONS) as error:
             return f"{reason_for(error)} ({error})"
         return None if answer.text == self._instance_id else f"something else answers there ({answer.status_code})"

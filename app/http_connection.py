@@ -1,0 +1,176 @@
+"""One client's connection: uvicorn's, with limits on what may be sent and on how long the server waits for a client.
+
+httptools bounds neither the size of a request's head nor the time it takes, and uvicorn times only what is idle after
+an answer. A request in one piece costs some comparisons here. The times cost it nothing: in place of a timer for each
+connection, the server looks at all of them now and then.
+"""
+
+import asyncio
+import socket
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import httptools
+from uvicorn._types import HTTPScope
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+
+from api.errors import InvalidRequest, RequestTooLarge, problem
+
+_AT_ONCE: Final = struct.pack("ii", 1, 0)
+"""Of SO_LINGER: wait for nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What one client may take.
+
+    Attributes:
+        connections: at most so many at once; for further ones, idle ones are closed.
+        head_bytes: request line and headers of one request.
+        pipelined: requests sent ahead of their answers.
+        sent_within_s: how long a client may take to send a request's head, or anything at all.
+        taken_within_s: how long a client may take to receive an answer.
+    """
+
+    connections: int = 16384
+    head_bytes: int = 65536
+    pipelined: int = 256
+    sent_within_s: float = 10.0
+    taken_within_s: float = 30.0
+
+
+class Connection(HttpToolsProtocol):
+    """One connection; a request that cannot be read is answered with a problem, and the connection closed.
+
+    Args:
+        limits: what the client may take.
+        of_uvicorn: what uvicorn makes its connections from.
+    """
+
+    # As they are at run time: None before the first request.
+    cycle: RequestResponseCycle | None  # type: ignore[assignment]
+    scope: HTTPScope | None  # type: ignore[assignment]
+
+    def __init__(self, *, limits: Limits, **of_uvicorn: Any) -> None:
+        super().__init__(**of_uvicorn)
+        self._limits = limits
+        self._head: object = None
+        self._head_bytes = 0
+        self._awaited: object = None
+        self._since_s = self.loop.time()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the server waits for the client, and not the client for the server."""
+        return self._awaits() is not None
+
+    @property
+    def worth(self) -> tuple[bool, float]:
+        """Order in which idle ones are given up: those that have asked nothing yet, then the longest idle."""
+        return self.cycle is not None, self._since_s
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
+        """Begin; when there are too many connections, some of them end."""
+        super().connection_made(transport)
+        if len(self.connections) > self._limits.connections:
+            make_room([each for each in self.connections if isinstance(each, Connection)])
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes of requests, as `HttpToolsProtocol.data_received` does."""
+        most = self._limits.head_bytes
+        if len(data) > most:
+            for start in range(0, len(data), most):
+                if not self.transport.is_closing():
+                    self.data_received(data[start : start + most])
+            return
+        self._unset_keepalive_if_required()
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserError:
+            self._refuse(
+                InvalidRequest("What was sent is no request of HTTP, or none that is safe to answer: see RFC 9112")
+            )
+            return
+        except httptools.HttpParserUpgrade:
+            # The request is answered as if it asked for no other protocol; what follows it cannot be read.
+            if self.cycle is not None:
+                self.cycle.keep_alive = False
+        cycle = self.cycle
+        if cycle is None or cycle.more_body or cycle.scope is not self.scope or self.pipeline:
+            self._check_unfinished(len(data))
+
+    def eof_received(self) -> bool:  # type: ignore[override]  # as asyncio has it
+        """Return whether the connection stays: when the client sends no more, but still waits for an answer."""
+        if self.cycle is None or self.cycle.response_started:
+            return False
+        self.cycle.keep_alive = False
+        return True
+
+    def look(self, now_s: float) -> bool:
+        """Close the connection when the server has waited too long for the client; return whether it did.
+
+        Args:
+            now_s: the loop's clock.
+        """
+        awaited = self._awaits()
+        if awaited is None or awaited is not self._awaited:
+            self._awaited, self._since_s = awaited, now_s
+            return False
+        taking = self.transport.get_write_buffer_size() > 0
+        if now_s - self._since_s < (self._limits.taken_within_s if taking else self._limits.sent_within_s):
+            return False
+        self.close()
+        return True
+
+    def close(self) -> None:
+        """Close the connection at once, whatever has not been sent."""
+        self.connections.discard(self)
+        # Else the system goes on holding what the client does not take.
+        self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
+        self.transport.abort()
+
+    def _awaits(self) -> object:
+        """Return what the client is waited for with: the same object as long as it is the same; None: it is not."""
+        if self.transport.get_write_buffer_size() > 0:
+            return self.cycle or self
+        if self.cycle is None or self.cycle.response_complete:
+            return self.scope or self
+        return None
+
+    def _check_unfinished(self, received: int) -> None:
+        if len(self.pipeline) > self._limits.pipelined:
+            self.close()
+        elif self.cycle is None or self.cycle.scope is not self.scope:
+            self._check_head(received)
+        elif self.cycle.more_body:
+            # No route takes a body: it is not read, and nothing can be read after it.
+            self.cycle.keep_alive = False
+            self.flow.pause_reading()
+
+    def _check_head(self, received: int) -> None:
+        if self._head is not self.scope:
+            self._head, self._head_bytes = self.scope, 0
+        self._head_bytes += received
+        if self._head_bytes > self._limits.head_bytes:
+            self._refuse(RequestTooLarge(self._limits.head_bytes))
+
+    def _refuse(self, error: Exception) -> None:
+        if self.cycle is None or self.cycle.response_complete:
+            answer = problem(error, "/")
+            headers = [*answer.headers, (b"content-length", b"%d" % len(answer.body)), (b"connection", b"close")]
+            head = b"".join(b"%b: %b\r\n" % header for header in headers)
+            self.transport.write(STATUS_LINE[answer.status] + head + b"\r\n" + answer.body)
+        # Else the answer would be taken for that of the request before this one.
+        self.transport.close()
+
+
+def make_room(connections: Iterable[Connection]) -> None:
+    """Close an eighth of the idle connections, and at least one: those that are worth least.
+
+    So slow clients, however many, do not keep out those who ask. Many at once, since finding them takes time.
+    """
+    idle = sorted((each for each in connections if each.is_idle), key=lambda each: each.worth)
+    for connection in idle[: len(idle) // 8 + 1]:
+        connection.close()
