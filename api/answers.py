@@ -21,6 +21,8 @@ MISSING_PARTITIONS: Final = b"x-missing-partitions"
 Headers = list[tuple[bytes, bytes]]
 
 JSON_TYPE: Final = (b"content-type", b"application/json")
+NO_STORE: Final = (b"cache-control", b"no-store")
+"""Of what nobody may keep: errors, a part of the boards, a stream."""
 
 _OPAQUE_TAG: Final = re.compile(rb'"[^"]*"')
 

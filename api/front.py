@@ -12,15 +12,18 @@ from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api.answers import HOP, Answer, conditional, header
+from api.answers import HOP, Answer, header
+from api.auth import Guard
 from api.boards import Boards
+from api.delivery import Delivery
 from api.errors import problem
+from api.events import HEAD
 from api.parameters import default_limit
 from topology.records import ID_MAX, ID_MIN
 
 log = logging.getLogger(__name__)
 
-_ONE_BOARD: Final = re.compile(r"/leaderboard/(0|-?[1-9][0-9]{0,18})")
+_ONE_BOARD: Final = re.compile(rb"/leaderboard/(0|-?[1-9][0-9]{0,18})")
 _LIMIT: Final = re.compile(rb"limit=([1-9][0-9]{0,8})")
 
 
@@ -30,13 +33,19 @@ class Front:
     Args:
         app: FastAPI's application.
         boards: answers for one board.
+        delivery: makes its answers ready to be sent.
         depth: the most entries served of a board.
+        guard: refuses requests without the token that they need; None while all may ask.
     """
 
-    def __init__(self, app: ASGIApp, boards: Boards, depth: int) -> None:
+    def __init__(
+        self, app: ASGIApp, boards: Boards, delivery: Delivery, depth: int, guard: Guard | None = None
+    ) -> None:
         self.app = app
         self._boards = boards
+        self._delivery = delivery
         self._depth = depth
+        self._guard = guard
         self._default_limit = default_limit(depth)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -44,7 +53,9 @@ class Front:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        answer = await self._fast(scope)
+        answer = self._guard.refusal(scope) if self._guard is not None else None
+        if answer is None:
+            answer = await self._fast(scope)
         if answer is not None:
             await answer.send(send)
         else:
@@ -54,7 +65,8 @@ class Front:
         """Return the answer when the request is for one board in the plainest form, else None."""
         if scope["method"] != "GET":
             return None
-        match = _ONE_BOARD.fullmatch(scope["path"])
+        # As it came: what is encoded is not the plainest form.
+        match = _ONE_BOARD.fullmatch(scope["raw_path"])
         limit = self._limit(scope["query_string"])
         if match is None or limit is None or not ID_MIN <= (product_id := int(match[1])) <= ID_MAX:
             return None
@@ -64,7 +76,7 @@ class Front:
         except Exception as error:
             log.exception("GET %r failed", scope["path"])
             return problem(error, scope["path"])
-        return conditional(answer, header(headers, b"if-none-match"))
+        return await self._delivery.of(answer, headers)
 
     def _limit(self, query: bytes) -> int | None:
         if not query:
@@ -73,18 +85,20 @@ class Front:
         return int(match[1]) if match is not None and int(match[1]) <= self._depth else None
 
     async def _routed(self, scope: Scope, receive: Receive, send: Send) -> None:
-        started = False
+        started, asked = False, scope
 
         async def watched(message: Message) -> None:
             nonlocal started
             started = True
+            # Who counts the answers sees the scope as it came, also that of a HEAD.
+            asked["route"] = scope.get("route")
             if head and message["type"] == "http.response.body":
                 message = {**message, "body": b""}
             await send(message)
 
         head = scope["method"] == "HEAD"
         if head:
-            scope = {**scope, "method": "GET"}
+            scope = {**scope, "method": "GET", HEAD: True}
         try:
             await self.app(scope, receive, watched)
         except Exception as error:

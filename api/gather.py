@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Generic, TypeVar
 
-from api.answers import JSON_TYPE, MISSING_PARTITIONS, PARTITIONS, Answer, Headers
+from api.answers import JSON_TYPE, MISSING_PARTITIONS, NO_STORE, PARTITIONS, Answer, Headers
 from api.components import Components
 from api.errors import PartitionsUnavailable
 from api.framing import compose, unpack
@@ -16,6 +16,7 @@ from api.peers import NoReply, Peers, Reply
 from api.router import Router
 from api.routing import Local, Remote, Route
 from topology.host_metadata import HostInfo
+from topology.records import ID_MAX
 
 Part = TypeVar("Part")
 BoardList = list[tuple[int, bytes]]
@@ -67,13 +68,9 @@ class Gather:
         Raises:
             PartitionsUnavailable: no copy of some partitions can answer, and a part will not do.
         """
-        bounds = "" if first is None or last is None else f"&first={first}&last={last}"
-        question = _Question(
-            local=lambda partitions: self._queries.boards(partitions, limit, first, last),
-            target=lambda partitions: f"/internal/boards?partitions={_listed(partitions)}&limit={limit}{bounds}",
-            parse=unpack,
-        )
-        whole_and_here = not bounds and self._all_here(hop=hop)
+        bounded = first is not None or last is not None
+        question = self._boards_question(limit, first, last)
+        whole_and_here = not bounded and self._all_here(hop=hop)
         key = (self._queries.version, limit)
         if whole_and_here and self._composed is not None and self._composed[0] == key:
             return Answer(200, [JSON_TYPE], self._composed[1])
@@ -84,6 +81,35 @@ class Gather:
         if whole_and_here:
             self._composed = (key, body)
         return Answer(200, _headers(missing), body)
+
+    async def page(
+        self, limit: int, after: int | None, size: int, *, hop: bool, partial: bool
+    ) -> tuple[Answer, int | None]:
+        """Return the boards with the lowest product ids above `after`, and where the next page begins.
+
+        Args:
+            limit: at most this many entries of each.
+            after: the last product id of the page before, or None for the first page.
+            size: at most this many boards.
+            hop: whether another instance has forwarded the request here.
+            partial: whether a part will do.
+
+        Returns:
+            The page, and its last product id when there are boards after it.
+
+        Raises:
+            PartitionsUnavailable: no copy of some partitions can answer, and a part will not do.
+        """
+        if after is not None and after >= ID_MAX:
+            return Answer(200, [JSON_TYPE], compose([])), None
+        # Each copy gives one more, so that it is known whether there are more.
+        question = self._boards_question(limit, None if after is None else after + 1, None, size + 1)
+        parts, missing = await self._collect(question, hop=hop)
+        self._refuse_part(missing, partial=partial)
+        boards = sorted(chain.from_iterable(parts))
+        more = len(boards) > size
+        del boards[size:]
+        return Answer(200, _headers(missing), compose(boards)), boards[-1][0] if more else None
 
     async def count(self, *, hop: bool, partial: bool) -> Answer:
         """Return the number of boards of the cluster; arguments and errors as for `boards`."""
@@ -108,6 +134,17 @@ class Gather:
         if waiting:
             raise PartitionsUnavailable(waiting)
         return Answer(200, [JSON_TYPE], b"%d" % self._queries.count(active))
+
+    def _boards_question(
+        self, limit: int, first: int | None, last: int | None, most: int | None = None
+    ) -> _Question[BoardList]:
+        given = {"first": first, "last": last, "most": most}
+        bounds = "".join(f"&{name}={value}" for name, value in given.items() if value is not None)
+        return _Question(
+            local=lambda partitions: self._queries.boards(partitions, limit, first, last, most),
+            target=lambda partitions: f"/internal/boards?partitions={_listed(partitions)}&limit={limit}{bounds}",
+            parse=unpack,
+        )
 
     def _all_here(self, *, hop: bool) -> bool:
         partitions = range(self._queries.partition_count)
@@ -198,7 +235,10 @@ def parse_partitions(text: str) -> set[int]:
 
 
 def _headers(missing: dict[int, str]) -> Headers:
-    return [JSON_TYPE, (MISSING_PARTITIONS, _listed(sorted(missing)).encode())] if missing else [JSON_TYPE]
+    if not missing:
+        return [JSON_TYPE]
+    # The whole may be had a moment later.
+    return [JSON_TYPE, (MISSING_PARTITIONS, _listed(sorted(missing)).encode()), NO_STORE]
 
 
 def _listed(partitions: Sequence[int]) -> str:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
+from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request, Response
 
-from api.answers import HOP, Answer, conditional, header
+from api.answers import HOP, Answer, header
 from api.boards import Boards
+from api.delivery import Delivery
 from api.errors import InvalidRequest
 from api.gather import Gather
-from api.parameters import First, Last, Limit, Partial, ProductId, limit_within
+from api.parameters import After, First, Last, Limit, PageSize, Partial, ProductId, limit_within, page_within
 from api.schemas import BOARD_EXAMPLE, BOARDS_EXAMPLE, Entry
 
 _BOARD_HEADERS: Final = {
@@ -30,29 +34,53 @@ def _described(description: str, example: Any, headers: dict[str, str]) -> dict[
     }
 
 
+_KEEP_HEADER: Final = {"Cache-Control": "how long the answer may be kept; `no-store` when it is a part"}
+_LINK_HEADER: Final = {"Link": 'the next page, `</leaderboard?page_size=2&after=6>; rel="next"`, while there is one'}
+_PAGED_WITH: Final = ("limit", "page_size", "partial")
+
 _NOT_FOUND: Final = {"description": "No such board"}
 _INVALID: Final = {"description": "An id, a limit or a range that cannot be"}
 _UNAVAILABLE: Final = {"description": "No copy can answer right now; try again after `Retry-After`"}
 
 
-def board_routes(boards: Boards, gather: Gather, depth: int) -> APIRouter:
+def board_routes(boards: Boards, gather: Gather, delivery: Delivery, depth: int) -> APIRouter:
     """Return the routes below `/leaderboard`.
 
     Args:
         boards: answers for one board.
         gather: answers for many.
+        delivery: makes the answers ready to be sent.
         depth: the most entries served of a board.
     """
     router = APIRouter(prefix="/leaderboard", tags=["leaderboard"], responses={400: _INVALID, 503: _UNAVAILABLE})
+
+    async def sent(request: Request, answer: Answer) -> Response:
+        return (await delivery.of(answer, request.scope["headers"])).to_response()
 
     @router.get(
         "",
         summary="Every board in the cluster",
         response_model=dict[str, list[Entry]],
-        responses={200: _described("The boards, ascending by product id", BOARDS_EXAMPLE, _MISSING_HEADER)},
+        responses={
+            200: _described(
+                "The boards, ascending by product id", BOARDS_EXAMPLE, _MISSING_HEADER | _LINK_HEADER | _KEEP_HEADER
+            )
+        },
     )
-    async def all_boards(request: Request, limit: Limit = None, partial: Partial = False) -> Response:
-        return _sent(await gather.boards(limit_within(limit, depth), hop=is_hop(request), partial=partial))
+    async def all_boards(
+        request: Request,
+        limit: Limit = None,
+        page_size: PageSize = None,
+        after: After = None,
+        partial: Partial = False,
+    ) -> Response:
+        entries, size = limit_within(limit, depth), page_within(page_size, after)
+        if size is None:
+            return await sent(request, await gather.boards(entries, hop=is_hop(request), partial=partial))
+        answer, last = await gather.page(entries, after, size, hop=is_hop(request), partial=partial)
+        if last is not None:
+            answer = replace(answer, headers=[*answer.headers, next_page(request.query_params, last)])
+        return await sent(request, answer)
 
     @router.get(
         "/count",
@@ -61,7 +89,7 @@ def board_routes(boards: Boards, gather: Gather, depth: int) -> APIRouter:
         responses={200: _described("A bare JSON number", 2, _MISSING_HEADER)},
     )
     async def count(request: Request, partial: Partial = False) -> Response:
-        return _sent(await gather.count(hop=is_hop(request), partial=partial))
+        return await sent(request, await gather.count(hop=is_hop(request), partial=partial))
 
     @router.get(
         "/count/local",
@@ -69,28 +97,30 @@ def board_routes(boards: Boards, gather: Gather, depth: int) -> APIRouter:
         response_model=int,
         responses={200: _described("A bare JSON number", 1, {})},
     )
-    async def count_local() -> Response:
-        return _sent(gather.count_local())
+    async def count_local(request: Request) -> Response:
+        return await sent(request, gather.count_local())
 
     @router.get(
         "/{productId}",
         summary="One board",
         response_model=list[Entry],
         responses={
-            200: _described("The entries, best first", BOARD_EXAMPLE, _BOARD_HEADERS),
+            200: _described("The entries, best first", BOARD_EXAMPLE, _BOARD_HEADERS | _KEEP_HEADER),
             304: {"description": "The board is the one that `If-None-Match` names"},
             404: _NOT_FOUND,
         },
     )
     async def one_board(request: Request, product_id: ProductId, limit: Limit = None) -> Response:
         answer = await boards.answer(product_id, limit_within(limit, depth), hop=is_hop(request))
-        return _sent(conditional(answer, header(request.scope["headers"], b"if-none-match")))
+        return await sent(request, answer)
 
     @router.get(
         "/{from}/{to}",
         summary="The boards of a range of product ids",
         response_model=dict[str, list[Entry]],
-        responses={200: _described("The boards, ascending by product id", BOARDS_EXAMPLE, _MISSING_HEADER)},
+        responses={
+            200: _described("The boards, ascending by product id", BOARDS_EXAMPLE, _MISSING_HEADER | _KEEP_HEADER)
+        },
     )
     async def range_of_boards(
         request: Request, first: First, last: Last, limit: Limit = None, partial: Partial = False
@@ -98,7 +128,7 @@ def board_routes(boards: Boards, gather: Gather, depth: int) -> APIRouter:
         if first > last:
             raise InvalidRequest(f"from: {first} is above to: {last}; the lower product id comes first")
         entries = limit_within(limit, depth)
-        return _sent(await gather.boards(entries, first, last, hop=is_hop(request), partial=partial))
+        return await sent(request, await gather.boards(entries, first, last, hop=is_hop(request), partial=partial))
 
     return router
 
@@ -108,5 +138,12 @@ def is_hop(request: Request) -> bool:
     return header(request.scope["headers"], HOP) is not None
 
 
-def _sent(answer: Answer) -> Response:
-    return answer.to_response()
+def next_page(query: Mapping[str, str], last: int) -> tuple[bytes, bytes]:
+    """Return the header that leads to the page after the board `last` (RFC 8288).
+
+    Args:
+        query: what this page was asked for with.
+        last: the last product id of this page.
+    """
+    kept = {name: query[name] for name in _PAGED_WITH if name in query}
+    return b"link", f'</leaderboard?{urlencode(kept | {"after": last})}>; rel="next"'.encode()

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Final
 
 import httpx
 
-from api.answers import HOP, SERVED_BY
+from api.answers import SERVED_BY
+from api.auth import Tokens
 from api.components import PeerSettings
 from api.connections import PeerTransport
 from api.down_hosts import DownHosts
+from api.request_ids import CURRENT
+from api.request_ids import HEADER as REQUEST_ID
 from topology.host_metadata import HostInfo
 
 log = logging.getLogger(__name__)
@@ -54,6 +59,19 @@ REASONS: Final[Mapping[type[Exception], str]] = {
 }
 """Every exception class of httpx, and what it says about the peer."""
 
+_TIMEOUT: Final = "timeout"
+FAILURES: Final[Mapping[str, str]] = {
+    REASONS[httpx.ConnectTimeout]: _TIMEOUT,
+    REASONS[httpx.ReadTimeout]: _TIMEOUT,
+    REASONS[httpx.WriteTimeout]: _TIMEOUT,
+    REASONS[httpx.PoolTimeout]: "busy",
+    REASONS[httpx.ConnectError]: "refused",
+    _BROKEN: "broken_off",
+    _NO_HTTP: "no_http",
+    _BAD_ADDRESS: "bad_address",
+}
+"""The class of each of these, as failures are counted."""
+
 
 @dataclass(frozen=True, slots=True)
 class Reply:
@@ -79,6 +97,11 @@ class Peers:
         settings: times and limits.
         transport: what carries the requests; None for the network.
         clock: monotonic seconds.
+        tokens: what the requests carry with them; none by default.
+
+    Attributes:
+        forwards: how many requests were sent to peers, tries after failures included.
+        failures: those among them that brought no usable answer, by class.
     """
 
     def __init__(
@@ -86,20 +109,35 @@ class Peers:
         settings: PeerSettings,
         transport: httpx.AsyncBaseTransport | None,
         clock: Callable[[], float],
+        tokens: Tokens | None = None,
     ) -> None:
         self.down = DownHosts(settings.down_for_s, clock)
+        self.forwards = 0
+        self.failures: Counter[str] = Counter()
         self._one_timeout = _timeout(settings, settings.read_timeout_s)
         self._many_timeout = _timeout(settings, settings.gather_timeout_s)
         self._client = httpx.AsyncClient(
             transport=transport or PeerTransport(settings.connections, settings.idle_expiry_s),
             # The bytes pass through as they are; and nothing of the environment may redirect them.
-            headers={HOP.decode(): "1", "accept-encoding": "identity"},
+            headers=(tokens or Tokens()).to_peers | {"accept-encoding": "identity"},
             trust_env=False,
         )
+        # Streams stay open, so as many as are needed; the transport above knows only whole answers.
+        # `verify` loads certificates, and instances speak HTTP among themselves.
+        endless = httpx.AsyncHTTPTransport(
+            verify=False, limits=httpx.Limits(max_keepalive_connections=0), trust_env=False
+        )
+        self._streams = httpx.AsyncClient(
+            transport=transport or endless,
+            headers=self._client.headers,
+            trust_env=False,
+        )
+        self._stream_timeout = _timeout(settings, settings.stream_timeout_s)
 
     async def close(self) -> None:
         """Close all connections."""
         await self._client.aclose()
+        await self._streams.aclose()
 
     async def forward(self, hosts: tuple[HostInfo, ...], target: str, *, many: bool = False) -> Reply | NoReply:
         """Ask the hosts one after the other until one answers.
@@ -119,23 +157,65 @@ class Peers:
 
     async def _ask(self, host: HostInfo, target: str, timeout: httpx.Timeout) -> Reply | NoReply:
         self.down.trying(host)
+        self.forwards += 1
+        request_id = CURRENT.get()
+        headers = {REQUEST_ID.decode(): request_id.text} if request_id is not None else None
         try:
-            response = await self._client.get(f"http://{host}{target}", timeout=timeout)
+            response = await self._client.get(f"http://{host}{target}", timeout=timeout, headers=headers)
         except tuple(REASONS) as error:
-            return self._failed(host, reason_for(error))
+            reason = reason_for(error)
+            return self._failed(host, FAILURES[reason], reason)
+        if response.status_code == HTTPStatus.UNAUTHORIZED:
+            return self._failed(host, "unauthorized", "it does not take the token of this instance")
         if response.status_code >= 500:
-            return self._failed(host, f"it answered {response.status_code}")
+            return self._failed(host, "status", f"it answered {response.status_code}")
         if SERVED_BY.decode() not in response.headers:
             # Something else at the address, or an instance of other settings.
-            return self._failed(host, f"its answer ({response.status_code}) is not from a store")
+            return self._failed(host, "no_store", f"its answer ({response.status_code}) is not from a store")
         self.down.answered(host)
         return Reply(host, response.status_code, response.headers, response.content)
 
-    def _failed(self, host: HostInfo, reason: str) -> NoReply:
+    async def follow(self, host: HostInfo, target: str, take: Callable[[bytes], None]) -> str:
+        """Read a stream of lines for as long as it goes on.
+
+        Args:
+            host: a member of the cluster.
+            target: path and query, built here and not taken from a client.
+            take: is given each line; raises ValueError when it cannot be.
+
+        Returns:
+            Why it ended. The host is asked last for a while then: it stops, or has lost its copy.
+        """
+        self.down.trying(host)
+        self.forwards += 1
+        try:
+            async with self._streams.stream("GET", f"http://{host}{target}", timeout=self._stream_timeout) as response:
+                if response.status_code != HTTPStatus.OK or SERVED_BY.decode() not in response.headers:
+                    return self._failed(host, "status", f"it answered {response.status_code}").reason
+                self.down.answered(host)
+                await _take_lines(response, take)
+        except tuple(REASONS) as error:
+            reason = reason_for(error)
+            return self._failed(host, FAILURES[reason], reason).reason
+        except ValueError:
+            return self._failed(host, "no_store", "its stream is not what was asked for").reason
+        self.down.failed(host)
+        return "it ended the stream"
+
+    def _failed(self, host: HostInfo, failure: str, reason: str) -> NoReply:
+        self.failures[failure] += 1
         if host not in self.down.avoided():
             log.warning("peer %s is asked last for a while: %s", host, reason)
         self.down.failed(host)
         return NoReply(reason)
+
+
+async def _take_lines(response: httpx.Response, take: Callable[[bytes], None]) -> None:
+    rest = b""
+    async for piece in response.aiter_raw():
+        *lines, rest = (rest + piece).split(b"\n")
+        for line in lines:
+            take(line)
 
 
 def reason_for(error: Exception) -> str:

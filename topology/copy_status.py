@@ -14,9 +14,11 @@ class CopyStatus:
         caught_up: it has reached the end of its topic partition as last seen.
         lag: records behind the end of its topic partition as last seen.
         reason: what it waits for; empty when it is caught up.
+        position: the offset of its topic partition that it reads next; a copy of the same position knows as much.
     """
 
     can_answer: bool
     caught_up: bool
     lag: int
     reason: str
+    position: int = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from topology.records import Board
@@ -27,3 +28,8 @@ class Listener(Protocol):
 
     def tables_reset(self) -> None:
         """A table was emptied; no partition is ready any more."""
+
+
+Watcher = Callable[[int | None], None]
+"""Told the product whose board may read differently from now on, at whatever limit; None when many may at once, or when
+a copy came to be able to answer, or ceased to be. Called in the event loop within the change: it must be quick."""

@@ -6,12 +6,13 @@ instance could answer is the router's business.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from topology import partitioner
 from topology.copy_status import CopyStatus
+from topology.listener import Watcher
 from topology.rendering import Rendered
 from topology.view import View
 
@@ -29,12 +30,14 @@ class PartitionStatus:
         role: "active" when this instance holds the partition's active task, else "standby".
         lag: records that the copy is behind the end of its topic partition.
         reason: why it cannot answer, or what it waits for; empty when it is caught up.
+        position: the offset of the topic partition that its copy reads next; a copy of the same position knows as much.
     """
 
     can_answer: bool
     role: Role
     lag: int
     reason: str
+    position: int = 0
 
 
 class Copies(Protocol):
@@ -88,7 +91,7 @@ class Queries:
         """Return what this instance can say about `partition`, held or not."""
         copy = self._copies.copy_status(partition)
         role: Role = "active" if partition in self._active else "standby"
-        return PartitionStatus(copy.can_answer, role, copy.lag, copy.reason)
+        return PartitionStatus(copy.can_answer, role, copy.lag, copy.reason, copy.position)
 
     def get(self, product_id: int, limit: int) -> Rendered | None:
         """Return the board of a product, or None when there is none to show.
@@ -100,7 +103,12 @@ class Queries:
         return self._view.get(product_id, limit)
 
     def boards(
-        self, partitions: Iterable[int], limit: int, first: int | None = None, last: int | None = None
+        self,
+        partitions: Iterable[int],
+        limit: int,
+        first: int | None = None,
+        last: int | None = None,
+        most: int | None = None,
     ) -> list[tuple[int, bytes]]:
         """Return the boards to show, ascending by product id.
 
@@ -109,11 +117,16 @@ class Queries:
             limit: at most this many entries of each.
             first: the lowest product id, inclusive.
             last: the highest product id, inclusive.
+            most: at most this many boards, the lowest product ids of them.
 
         Returns:
             Product ids with the JSON of their boards.
         """
-        return self._view.boards(partitions, limit, first, last)
+        return self._view.boards(partitions, limit, first, last, most)
+
+    def watch(self, watcher: Watcher) -> Callable[[], None]:
+        """Have `watcher` told what changes, until the returned function is called."""
+        return self._view.watch(watcher)
 
     def count(self, partitions: Iterable[int]) -> int:
         """Return how many boards there are to show in `partitions`."""

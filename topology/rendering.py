@@ -72,5 +72,9 @@ def render(entries: list[ServedEntry]) -> Rendered:
         }
         for entry in entries
     ]
-    body = json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
+    return tagged(json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode())
+
+
+def tagged(body: bytes) -> Rendered:
+    """Return the bytes of a board with their entity tag."""
     return Rendered(body, f'"{blake2b(body, digest_size=12).hexdigest()}"')

@@ -10,11 +10,12 @@ from __future__ import annotations
 import asyncio
 import time
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from topology.global_table import GlobalTable
+from topology.listener import Watcher
 from topology.records import ID_MAX, ID_MIN, Board
 from topology.rendering import Rendered, render, visible
 from topology.stores.protocol import Store
@@ -55,6 +56,7 @@ class View:
         players: stores of the table by partition.
         products: stores of the table by partition.
         default_limit: how many entries of a board are kept rendered.
+        depth: the most entries that are asked for; changes are followed down to there.
     """
 
     def __init__(
@@ -63,16 +65,19 @@ class View:
         players: Mapping[int, Store],
         products: Mapping[int, Store],
         default_limit: int = DEFAULT_LIMIT,
+        depth: int = 10,
     ) -> None:
         self._stores = boards
         self._players = GlobalTable(players)
         self._products = GlobalTable(products)
         self._default_limit = default_limit
+        self._depth = depth
         self._rendered: dict[int, Rendered] = {}
         self._partitions: dict[int, _Partition] = {}
         self._boards_of_player: dict[int, set[int]] = {}
         self._partition_of: dict[int, int] = {}
         self._version = 0
+        self._watchers: list[Watcher] = []
         self._work = asyncio.Event()
 
     # Reading
@@ -92,20 +97,31 @@ class View:
             value = store.get(product_id)
             if value is not None:
                 board = Board.from_json(value)
+                rendered = None
+                # Also for another limit, so that a board that is read is in the index of who is on it.
+                if limit == self._default_limit or product_id not in self._partition(partition).seen:
+                    rendered = self._render(partition, product_id, board)
                 if limit == self._default_limit:
-                    return self._render(partition, product_id, board)
+                    return rendered
                 return self._render_with(product_id, board, limit)
         return None
 
     def boards(
-        self, partitions: Iterable[int], limit: int, first: int | None = None, last: int | None = None
+        self,
+        partitions: Iterable[int],
+        limit: int,
+        first: int | None = None,
+        last: int | None = None,
+        most: int | None = None,
     ) -> list[tuple[int, bytes]]:
-        """Return product ids and bodies, ascending, of boards from `first` to `last`, both inclusive."""
+        """Return product ids and bodies, ascending, of at most `most` boards from `first` to `last`, both inclusive."""
         low, high = ID_MIN if first is None else first, ID_MAX if last is None else last
         ids: list[int] = []
         for partition in partitions:
             ids += self._shown_between(partition, low, high)
         ids.sort()
+        if most is not None:
+            del ids[most:]
         if limit == self._default_limit:
             return [(product_id, self._rendered[product_id].body) for product_id in ids]
         found = ((product_id, self.get(product_id, limit)) for product_id in ids)
@@ -119,17 +135,25 @@ class View:
             total += len(self._partition(partition).shown)
         return total
 
+    def shown(self) -> dict[int, int]:
+        """Return how many boards are rendered and have something to show, by partition; renders nothing for it."""
+        return {partition: len(kept.shown) for partition, kept in sorted(self._partitions.items())}
+
+    def watch(self, watcher: Watcher) -> Callable[[], None]:
+        """Have `watcher` told what changes, until the returned function is called."""
+        self._watchers.append(watcher)
+        return lambda: self._watchers.remove(watcher)
+
     # Following the stores: called after each write
 
     def board_changed(self, partition: int, product_id: int, board: Board | None) -> None:
         """Follow a board that was written, or deleted when it is None."""
-        kept = self._partition(partition)
-        before = self._rendered.get(product_id)
-        if board is None or not kept.ready:
+        if board is None or not self._partition(partition).ready:
             self._forget(partition, product_id)
-            self._version += 1
-        elif self._render(partition, product_id, board) != before:
-            self._version += 1
+        else:
+            self._render(partition, product_id, board)
+        # Also when the first entries are as before: a reader may ask for more of them.
+        self._changed(product_id)
 
     def player_changed(self, player_id: int, name: str | None) -> None:  # noqa: ARG002  # the store has the name
         """Follow a player that was created, renamed or deleted."""
@@ -142,7 +166,7 @@ class View:
     def partition_ready(self, partition: int) -> None:
         """Follow a partition from now on: its store and the tables are complete."""
         self._partition(partition).ready = True
-        self._version += 1
+        self._changed(None)
         self._work.set()
 
     def partition_reset(self, partition: int) -> None:
@@ -150,13 +174,13 @@ class View:
         for product_id in list(self._partition(partition).seen):
             self._forget(partition, product_id)
         del self._partitions[partition]
-        self._version += 1
+        self._changed(None)
 
     def tables_reset(self) -> None:
         """Forget everything: the names are being read anew."""
         for partition in list(self._partitions):
             self.partition_reset(partition)
-        self._version += 1
+        self._changed(None)
 
     # Working ahead
 
@@ -228,7 +252,7 @@ class View:
 
     def _names_changed(self, product_ids: list[int]) -> None:
         # A board that has not been rendered is in no index, and may show the name as well.
-        if product_ids or not all(self._partition(partition).warm for partition in self._stores):
+        if not all(self._partition(partition).warm for partition in self._stores):
             self._version += 1
         at_once = len(product_ids) <= _AT_ONCE
         for product_id in product_ids:
@@ -239,6 +263,12 @@ class View:
                 self._rendered.pop(product_id, None)
                 self._partition(partition).stale.add(product_id)
                 self._work.set()
+            self._changed(product_id)
+
+    def _changed(self, product_id: int | None) -> None:
+        self._version += 1
+        for watcher in self._watchers:
+            watcher(product_id)
 
     def _render_stored(self, partition: int, product_id: int) -> None:
         store = self._stores.get(partition)
@@ -254,7 +284,7 @@ class View:
 
     def _render(self, partition: int, product_id: int, board: Board) -> Rendered | None:
         """Render a board for the default limit and keep it."""
-        # 1. Render, and note whom that looked at: the hidden ones too, they may come to exist.
+        # 1. Render, and note whom a reader of any limit looks at: the hidden ones too, they may come to exist.
         looked_at: dict[int, str | None] = {}
 
         def player_name(player_id: int) -> str | None:
@@ -262,8 +292,8 @@ class View:
                 looked_at[player_id] = self._players.name(player_id)
             return looked_at[player_id]
 
-        entries = visible(product_id, board, self._products.name(product_id), player_name, self._default_limit)
-        rendered = render(entries) if entries else None
+        entries = visible(product_id, board, self._products.name(product_id), player_name, self._depth)
+        rendered = render(entries[: self._default_limit]) if entries else None
         # 2. Keep the bytes.
         kept = self._partition(partition)
         kept.stale.discard(product_id)

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 import httpx
 from starlette.types import ASGIApp
 
-from api.components import Components, PeerSettings
+from api.auth import Tokens
+from api.components import Components, PeerSettings, Stopping
+from api.delivery import Sharing
 from api.main import create_app
 from tests.drivers.fake_queries import Boards, FakeQueries
+from tests.drivers.streams import AppStream, Events, StreamBody
 from topology.host_metadata import ClusterMap, HostInfo, HostMetadata
+from topology.measures import Measures
+from topology.rendering import ServedEntry
 
 
 @dataclass
@@ -33,21 +39,38 @@ class Network(httpx.AsyncBaseTransport):
         apps: who listens.
         errors: what asking a host raises.
         requests: what was asked, in order.
+        authorizations: the header `Authorization` of each, in the same order.
+        streams: those that went on, in order.
     """
 
     apps: dict[HostInfo, ASGIApp] = field(default_factory=dict)
     errors: dict[HostInfo, Exception] = field(default_factory=dict)
     requests: list[tuple[HostInfo, str]] = field(default_factory=list)
+    authorizations: list[str | None] = field(default_factory=list)
+    streams: list[tuple[HostInfo, AppStream]] = field(default_factory=list)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Answer a request, or fail as a host does."""
         host = HostInfo(request.url.host, request.url.port or 80)
         self.requests.append((host, request.url.raw_path.decode()))
+        self.authorizations.append(request.headers.get("authorization"))
         if host in self.errors:
             raise self.errors[host]
         if host not in self.apps:
             raise httpx.ConnectError("nobody listens")
+        if request.url.path == "/internal/events":
+            return await self._stream(host, request)
         return await _transport_to(self.apps[host]).handle_async_request(request)
+
+    async def _stream(self, host: HostInfo, request: httpx.Request) -> httpx.Response:
+        stream = AppStream(self.apps[host], request.url.raw_path.decode(), request.headers)
+        self.streams.append((host, stream))
+        await stream.open()
+        return httpx.Response(stream.status, headers=stream.headers, stream=StreamBody(stream))
+
+    def open_streams(self) -> list[HostInfo]:
+        """Return who sends a stream to a peer now, one for each."""
+        return [host for host, stream in self.streams if not stream.ended]
 
 
 def _transport_to(app: ASGIApp) -> httpx.ASGITransport:
@@ -63,14 +86,26 @@ class Cluster:
         size: how many instances.
         partitions: how many partitions the store has.
         depth: the most entries served of a board.
+        sharing: who else may use answers.
+        tokens: who may ask each instance; by default all may.
     """
 
-    def __init__(self, boards: Boards, size: int = 3, partitions: int = 4, depth: int = 10) -> None:
+    def __init__(
+        self,
+        boards: Boards,
+        size: int = 3,
+        partitions: int = 4,
+        depth: int = 10,
+        sharing: Sharing | None = None,
+        tokens: Sequence[Tokens] = (),
+    ) -> None:
         self.clock = Clock()
         self.network = Network()
         self.hosts = [HostInfo(f"instance-{number}", 7000) for number in range(size)]
         self.queries = [FakeQueries(boards, partitions) for _ in self.hosts]
+        self.stopping = [Stopping() for _ in self.hosts]
         self.not_ready: str | None = None
+        self.measures = Measures()
         members = []
         for number, host in enumerate(self.hosts):
             active = {each for each in range(partitions) if each % size == number}
@@ -80,22 +115,28 @@ class Cluster:
             members.append(HostMetadata(host, frozenset(active), frozenset(standby), runs_stream=number == 0))
         self.map = ClusterMap(tuple(members), partitions, generation=1)
         for number, host in enumerate(self.hosts):
-            self.network.apps[host] = create_app(
-                Components(
-                    queries=self.queries[number],
-                    cluster=lambda: self.map,
-                    host=host,
-                    depth=depth,
-                    ready=lambda: self.not_ready,
-                    peers=PeerSettings(down_for_s=2.0),
-                    transport=self.network,
-                    clock=self.clock,
-                )
+            components = Components(
+                queries=self.queries[number],
+                cluster=lambda: self.map,
+                host=host,
+                depth=depth,
+                ready=lambda: self.not_ready,
+                measures=lambda: self.measures,
+                peers=PeerSettings(down_for_s=2.0),
+                transport=self.network,
+                clock=self.clock,
+                tokens=tokens[number] if tokens else Tokens(),
+                sharing=sharing or Sharing(),
+                stopping=self.stopping[number],
             )
+            self.network.apps[host] = create_app(components)
 
     def kill(self, number: int, error: Exception | None = None) -> None:
         """Let every request to an instance fail, from now on."""
         self.network.errors[self.hosts[number]] = error or httpx.ConnectError("refused")
+        for host, stream in self.network.streams:
+            if host == self.hosts[number] and not stream.ended:
+                stream.break_off(httpx.ReadError("killed"))
 
     def revive(self, number: int) -> None:
         """Let an instance answer again."""
@@ -106,6 +147,19 @@ class Cluster:
         return httpx.AsyncClient(
             transport=_transport_to(self.network.apps[self.hosts[number]]), base_url="http://outside"
         )
+
+    async def events(self, target: str, at: int = 0, last_event_id: str = "") -> Events:
+        """Open live updates at one instance, as a browser does."""
+        headers = {"last-event-id": last_event_id} if last_event_id else {}
+        return Events(await AppStream(self.network.apps[self.hosts[at]], target, headers).open())
+
+    def change(self, product_id: int, entries: list[ServedEntry], at: Sequence[int] | None = None) -> None:
+        """Have a board read differently from now on: at some instances, by default at all."""
+        for number in range(len(self.hosts)) if at is None else at:
+            queries = self.queries[number]
+            queries.shared_boards = {**queries.shared_boards, product_id: entries}
+            queries.advance(queries.partition_for(product_id))
+            queries.changed(product_id)
 
     async def get(self, target: str, at: int = 0, **headers: str) -> httpx.Response:
         """Ask one instance; underscores in names of headers stand for dashes."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Literal
 
+from topology.listener import Watcher
 from topology.partitioner import partition_for
 from topology.queries import PartitionStatus
 from topology.rendering import Rendered, ServedEntry, render
@@ -36,6 +38,7 @@ class FakeQueries:
         self.partition_count = partition_count
         self.version = 0
         self.statuses: dict[int, PartitionStatus] = {}
+        self.watchers: list[Watcher] = []
 
     def hold(self, partitions: Iterable[int], role: Literal["active", "standby"] = "active", lag: int = 0) -> None:
         """Have copies that can answer."""
@@ -55,7 +58,12 @@ class FakeQueries:
         return render(entries[:limit]) if entries else None
 
     def boards(
-        self, partitions: Iterable[int], limit: int, first: int | None = None, last: int | None = None
+        self,
+        partitions: Iterable[int],
+        limit: int,
+        first: int | None = None,
+        last: int | None = None,
+        most: int | None = None,
     ) -> list[tuple[int, bytes]]:
         """Return the boards to show, ascending by product id."""
         wanted = set(partitions)
@@ -67,7 +75,23 @@ class FakeQueries:
             and (first is None or each >= first)
             and (last is None or each <= last)
         )
-        return [(each, render(self.shared_boards[each][:limit]).body) for each in ids]
+        return [(each, render(self.shared_boards[each][:limit]).body) for each in ids[:most]]
+
+    def watch(self, watcher: Watcher) -> Callable[[], None]:
+        """Have `watcher` told what tests say has changed."""
+        self.watchers.append(watcher)
+        return lambda: self.watchers.remove(watcher)
+
+    def advance(self, partition: int, records: int = 1) -> None:
+        """Have a copy read on."""
+        status = self.status(partition)
+        self.statuses[partition] = replace(status, position=status.position + records)
+
+    def changed(self, product_id: int | None) -> None:
+        """Say that a board has changed, or with None that copies have; call it in the event loop."""
+        self.version += 1
+        for watcher in self.watchers:
+            watcher(product_id)
 
     def count(self, partitions: Iterable[int]) -> int:
         """Return how many boards there are to show."""

@@ -30,12 +30,14 @@ class Replica:
     Attributes:
         status: what it answers with.
         silent: while set, it takes requests and does not answer.
+        go_on: lets a stream send its next event.
         seen: the headers of each request, their names in lower case.
     """
 
     name: str
     status: int = 200
     silent: threading.Event = field(default_factory=threading.Event)
+    go_on: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
     seen: list[Mapping[str, str]] = field(default_factory=list)
 
     def __enter__(self) -> Self:
@@ -66,6 +68,9 @@ def _handler(replica: Replica) -> type[BaseHTTPRequestHandler]:
 
         def do_GET(self) -> None:
             replica.seen.append({name.lower(): value for name, value in self.headers.items()})
+            if "/events" in self.path:
+                self._stream()
+                return
             while replica.silent.is_set():
                 time.sleep(0.02)
             body = UNAVAILABLE if replica.status == 503 else replica.name.encode()
@@ -80,6 +85,15 @@ def _handler(replica: Replica) -> type[BaseHTTPRequestHandler]:
             self.send_header("Connection", "close")
             self.end_headers()
             self.wfile.write(body)
+
+        def _stream(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/event-stream")
+            self.send_header("Connection", "close")
+            self.end_headers()
+            for number in range(3):
+                self.wfile.write(b"data: %d\n\n" % number)
+                replica.go_on.acquire()
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002
             """Say nothing."""
@@ -203,3 +217,30 @@ def test_replicas_come_and_go(cluster: Cluster) -> None:
     assert answers(cluster.ask()) == [(200, "a"), (200, "b"), (200, "d")]
     cluster.nginx.reload([free_port(), d.port])
     assert answers(cluster.ask()) == [(200, "d")]
+
+
+@pytest.mark.parametrize("path", ["/leaderboard/1/events", "/leaderboard/events", "/leaderboard/1/events?limit=2"])
+def test_live_updates_pass_one_by_one_and_may_be_silent_for_long(cluster: Cluster, path: str) -> None:
+    url = f"{cluster.nginx.url}{path}"
+    with httpx.stream("GET", url, headers={"Last-Event-ID": "7"}, timeout=30) as response:
+        pieces = response.iter_raw()
+        (asked,) = [replica for replica in cluster.replicas if replica.seen]
+        assert next(pieces) == b"data: 0\n\n"
+        # Silent for longer than any other answer may take; the silence is what is tested.
+        time.sleep(8)
+        for expected in (b"data: 1\n\n", b"data: 2\n\n"):
+            asked.go_on.release()
+            assert next(pieces) == expected
+        asked.go_on.release()
+        assert next(pieces, None) is None
+    assert response.headers["content-type"] == "text/event-stream"
+    assert asked.seen[0]["last-event-id"] == "7"
+
+
+def test_a_replica_that_has_ended_is_not_noticed_by_who_opens_live_updates(cluster: Cluster) -> None:
+    cluster.replicas[0].__exit__()
+    for _ in range(6):
+        with httpx.stream("GET", f"{cluster.nginx.url}/leaderboard/1/events", timeout=30) as response:
+            assert next(response.iter_raw()) == b"data: 0\n\n"
+    for replica in cluster.replicas[1:]:
+        replica.go_on.release(100)

@@ -1,6 +1,7 @@
 """The view and the queries over it, fed by the topology driver."""
 
 import json
+from collections.abc import Callable
 
 import pytest
 
@@ -187,3 +188,57 @@ async def test_status_tells_the_role(driver: StoresDriver) -> None:
     assert [driver.queries.status(partition).role for partition in range(3)] == ["standby", "active", "active"]
     assert driver.queries.status(99).can_answer is False
     assert driver.queries.partition_for(1) in driver.all_partitions
+
+
+@pytest.mark.parametrize("limit", [1, 3, 10])
+async def test_watchers_are_told_of_whatever_a_reader_of_any_limit_could_see(driver: StoresDriver, limit: int) -> None:
+    driver.name("players", {player: f"player {player}" for player in range(10, 20)})
+    driver.board(1, board(*((player, 100 - player) for player in range(10, 20)), pending=[(99, 5)]))
+    driver.board(6, board((3, 4000)))
+    await driver.view.warm_up()
+    driver.queries.get(1, limit)
+    told: list[int | None] = []
+    unwatch = driver.queries.watch(told.append)
+    changes: list[Callable[[], None]] = [
+        lambda: driver.name("players", {19: "the last place"}),
+        lambda: driver.name("players", {10: None}),
+        lambda: driver.name("players", {99: "now known"}),
+        lambda: driver.name("products", {1: "renamed"}),
+        lambda: driver.name("products", {1: None}),
+        lambda: driver.name("products", {1: "again"}),
+        lambda: driver.board(1, board((3, 1), generation=2)),
+        lambda: driver.board(1, None),
+    ]
+    for change in changes:
+        told.clear()
+        version = driver.queries.version
+        change()
+        assert told == [1]
+        assert driver.queries.version > version
+    driver.view.partition_ready(0)
+    assert told[-1] is None
+    unwatch()
+    told.clear()
+    driver.board(6, board((3, 5000)))
+    assert told == []
+
+
+async def test_who_is_on_very_many_boards_changes_all_of_them_for_watchers(driver: StoresDriver) -> None:
+    products = range(100, 300)
+    driver.name("products", {product: f"game {product}" for product in products})
+    for product in products:
+        driver.board(product, board((3, product)))
+    await driver.view.warm_up()
+    told: list[int | None] = []
+    driver.queries.watch(told.append)
+    driver.name("players", {3: "Isa"})
+    assert sorted(each for each in told if each is not None) == list(products)
+    assert driver.get(250) == [("Isa", 250.0)]
+
+
+async def test_at_most_so_many_boards_are_the_lowest_ones(either: StoresDriver) -> None:
+    either.name("products", {product: f"game {product}" for product in (-5, 2, 10, 30)})
+    for product in (-5, 2, 10, 30):
+        either.board(product, board((1, product)))
+    assert [p for p, _ in either.queries.boards(either.all_partitions, 3, 2, most=2)] == [2, 10]
+    assert either.queries.boards(either.all_partitions, 3, 31, most=2) == []

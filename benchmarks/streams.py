@@ -1,0 +1,134 @@
+"""What open live updates cost: memory of one instance with many clients, and the time until all have a change.
+
+    .venv/bin/python benchmarks/streams.py [clients]
+
+One instance with fake boards behind the real server, in this process; the clients are in another one. Opens 5,000
+streams of one board, then as many of different boards. Needs as many open files: `ulimit -n 20000`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import socket
+import sys
+import time
+from multiprocessing.connection import Connection
+
+import psutil
+import uvloop
+
+from api.components import Components, Stopping
+from api.main import create_app
+from app.http_connection import Limits
+from app.http_server import HttpServer
+from tests.drivers.fake_queries import FakeQueries, board_of
+from topology.host_metadata import ClusterMap, HostInfo, HostMetadata
+
+CLIENTS = 5_000
+BOARDS = 5_000
+AT_ONCE = 100
+
+
+def main() -> None:
+    """Print a line for each case."""
+    clients = int(sys.argv[1]) if len(sys.argv) > 1 else CLIENTS
+    ours, theirs = multiprocessing.get_context("spawn").Pipe()
+    process = multiprocessing.get_context("spawn").Process(target=run_clients, args=(theirs,), daemon=True)
+    process.start()
+    try:
+        uvloop.run(measure(ours, clients))
+    finally:
+        process.terminate()
+        process.join()
+
+
+async def measure(clients_of: Connection, clients: int) -> None:
+    """Run the instance; the clients do what they are told over the pipe."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    host = HostInfo("127.0.0.1", port)
+    queries = FakeQueries({each: board_of(each, 3) for each in range(1, BOARDS + 1)})
+    queries.hold(range(4))
+    members = ClusterMap((HostMetadata(host, frozenset(range(4))),), 4)
+    stopping = Stopping()
+    app = create_app(
+        Components(queries=queries, cluster=lambda: members, host=host, depth=10, ready=lambda: None, stopping=stopping)
+    )
+    server = HttpServer(app, "127.0.0.1", port, Limits(connections=2 * clients))
+    await server.start()
+    rss = psutil.Process().memory_info
+    before = rss().rss
+    print(
+        f"{'streams':28} {'opened in':>10} {'RSS before':>11} {'RSS with all':>13} {'a stream':>9}"
+        f" {'change at all':>14}"
+    )
+    for name, boards in (("of one board", 1), ("of a board each", clients)):
+        began_s = time.monotonic()
+        await told(clients_of, ("open", port, clients, boards))
+        opened_s = time.monotonic() - began_s
+        with_all = rss().rss
+        fanned = "-"
+        if boards == 1:
+            entry = board_of(1, 1)[0]._replace(score=1e9)
+            queries.shared_boards = {**queries.shared_boards, 1: [entry]}
+            waiting = asyncio.create_task(told(clients_of, ("wait",)))
+            await asyncio.sleep(0.5)
+            began_s = time.time()
+            queries.changed(1)
+            last_s = await waiting
+            fanned = f"{(float(str(last_s)) - began_s) * 1000:.0f} ms"
+        each_kb = (with_all - before) / clients / 1024
+        print(
+            f"{f'{clients} {name}':28} {opened_s:8.1f} s {before / 2**20:8.0f} MB {with_all / 2**20:10.0f} MB"
+            f" {each_kb:6.1f} KB {fanned:>14}",
+            flush=True,
+        )
+        await told(clients_of, ("close",))
+        while queries.watchers:
+            await asyncio.sleep(0.05)
+    stopping.begin()
+    await server.stop()
+
+
+async def told(clients_of: Connection, what: tuple[object, ...]) -> object:
+    """Have the clients do something; return what they say when it is done."""
+    clients_of.send(what)
+    return await asyncio.to_thread(clients_of.recv)
+
+
+def run_clients(pipe: Connection) -> None:
+    """Be the clients, in a process of their own."""
+    uvloop.run(_clients(pipe))
+
+
+async def _clients(pipe: Connection) -> None:
+    streams: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+    while True:
+        command, *given = await asyncio.to_thread(pipe.recv)
+        if command == "open":
+            port, clients, boards = given
+            for start in range(0, clients, AT_ONCE):
+                wanted = range(start, min(start + AT_ONCE, clients))
+                streams += await asyncio.gather(*(_open(port, 1 + number % boards) for number in wanted))
+            pipe.send(None)
+        elif command == "wait":
+            await asyncio.gather(*(reader.readuntil(b"1000000000.0") for reader, _ in streams))
+            pipe.send(time.time())
+        else:
+            for _, writer in streams:
+                writer.transport.abort()
+            streams.clear()
+            pipe.send(None)
+
+
+async def _open(port: int, product_id: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(f"GET /leaderboard/{product_id}/events HTTP/1.1\r\nHost: here\r\n\r\n".encode())
+    await reader.readuntil(b"data: ")
+    await reader.readuntil(b"\n\n")
+    return reader, writer
+
+
+if __name__ == "__main__":
+    main()
