@@ -6,33 +6,47 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import PackageNotFoundError, version
 
-from fastapi import FastAPI, Request, Response
+from fastapi import Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from api import openapi
+from api.auth import guard_of
 from api.boards import Boards
 from api.components import Components
+from api.cors import shared_with
+from api.delivery import Delivery
 from api.errors import InvalidRequest, Unrouted, problem
+from api.events import event_routes
+from api.feeds import Feeds
 from api.front import Front
 from api.gather import Gather
 from api.internal import internal_routes
 from api.leaderboard import board_routes
+from api.metrics import metrics_routes
+from api.observed import Observed
 from api.operations import operation_routes
+from api.page import page_routes
+from api.parameters import only_plain
 from api.peers import Peers
 from api.router import Router
+from api.traffic import Traffic
 from topology.errors import LeaderboardError
 
 
-def create_app(components: Components) -> Front:
+def create_app(components: Components) -> Observed:
     """Return the ASGI application of one instance; its lifespan closes the connections to peers.
 
     Args:
         components: what the instance answers with.
     """
-    peers = Peers(components.peers, components.transport, components.clock)
+    peers = Peers(components.peers, components.transport, components.clock, components.tokens)
     router = Router(components, peers.down)
     boards = Boards(components, router, peers)
+    traffic = Traffic()
+    feeds = Feeds(components, router, peers)
+    components.stopping.tell(feeds.end)
+    delivery = Delivery(components.sharing)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -45,15 +59,25 @@ def create_app(components: Components) -> Front:
         version=_version(),
         lifespan=lifespan,
         redirect_slashes=False,
+        # Those of FastAPI load their files from elsewhere.
+        docs_url=None,
         redoc_url=None,
+        dependencies=[Depends(only_plain)],
     )
-    app.include_router(board_routes(boards, Gather(components, router, peers), components.depth))
+    # Before the boards: `events` is no product, and no end of a range.
+    app.include_router(event_routes(feeds, traffic, components.depth))
+    app.include_router(board_routes(boards, Gather(components, router, peers), delivery, components.depth))
     app.include_router(operation_routes(components))
-    app.include_router(internal_routes(components))
+    app.include_router(metrics_routes(components, peers, traffic, app.version))
+    app.include_router(internal_routes(components, feeds))
+    app.include_router(page_routes(delivery, components.depth))
     for error in (LeaderboardError, RequestValidationError, HTTPException, Exception):
         app.add_exception_handler(error, _answer_problem)
+    if components.tokens.api:
+        openapi.require_token(app)
     openapi.complete(app, components.depth)
-    return Front(app, boards, components.depth)
+    front = Front(app, boards, delivery, components.depth, guard_of(components.tokens))
+    return Observed(shared_with(components.sharing.cors_origins, front), traffic, str(components.host))
 
 
 async def _answer_problem(request: Request, error: Exception) -> Response:

@@ -6,10 +6,12 @@ from typing import Any, Final
 
 from fastapi import FastAPI
 
+from api.auth import OPEN_PATHS
 from api.errors import PROBLEM_TYPE
 from api.parameters import default_limit
 from api.schemas import Problem
 
+_BEARER: Final = "bearer"
 _REFERENCE: Final = "#/components/schemas/{model}"
 
 
@@ -28,6 +30,24 @@ def complete(app: FastAPI, depth: int) -> None:
     for path in document["paths"].values():
         for operation in path.values():
             _complete_operation(operation, depth)
+
+
+def require_token(app: FastAPI) -> None:
+    """Document that clients need a bearer token; call it before `complete`.
+
+    Args:
+        app: with all of its routes.
+    """
+    document = app.openapi()
+    document.setdefault("components", {})["securitySchemes"] = {_BEARER: {"type": "http", "scheme": "bearer"}}
+    for path, operations in document["paths"].items():
+        for operation in operations.values() if path not in OPEN_PATHS else ():
+            operation["security"] = [{_BEARER: []}]
+            challenge = {"description": "how to send a token", "schema": {"type": "string"}}
+            operation["responses"]["401"] = {
+                "description": "No token, or not the right one",
+                "headers": {"WWW-Authenticate": challenge},
+            }
 
 
 def _complete_operation(operation: dict[str, Any], depth: int) -> None:

@@ -5,12 +5,16 @@ import signal
 import sys
 import threading
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from app.errors import BrokerFailed
 from app.logs import set_up_logging
 from topology.errors import Fix, LeaderboardError
+
+if TYPE_CHECKING:
+    from app.settings import Settings
 
 BROKER_CHECK_S = 0.5
 
@@ -35,7 +39,7 @@ def main() -> None:
 def leaderboard() -> None:
     """A video-game leaderboard: boards made by Spark from Kafka, served over HTTP by the instances that hold them.
 
-    `serve` and `load` are configured by the environment: LEADERBOARD_BOOTSTRAP_SERVERS and others.
+    `serve`, `load` and `verify` are configured by the environment: LEADERBOARD_BOOTSTRAP_SERVERS and others.
     """
 
 
@@ -52,9 +56,7 @@ def demo(port: int, once: bool) -> None:
 @leaderboard.command()
 def serve() -> None:
     """Run one instance, configured by the environment."""
-    from app.settings import read_settings
-
-    settings = read_settings()
+    settings = _settings()
     from app.service import run_service
 
     run_service(settings)
@@ -85,11 +87,10 @@ def load(players: Path | None, products: Path | None, scores: Path | None) -> No
     """Create missing topics and produce the files named, or those of data/ when none is."""
     from app.load import DataFiles, sample_files
     from app.load import load as load_files
-    from app.settings import read_settings
 
     named = DataFiles(players, products, scores)
     files = sample_files() if named == DataFiles() else named
-    count = asyncio.run(load_files(read_settings().bootstrap_servers, files))
+    count = asyncio.run(load_files(_settings().kafka, files))
     click.echo(f"loaded {count} records")
 
 
@@ -109,11 +110,49 @@ def jars(relock: bool) -> None:
 
 
 @leaderboard.command()
-def describe() -> None:
-    """Print the topology: sources, joins, aggregate, sink, stores."""
-    from topology.leaderboard import describe as describe_topology
+@click.option("--url", "urls", multiple=True, help="An instance, http://host:port; several are compared to the byte.")
+@click.option("--within", "within_s", type=click.FloatRange(min=0), default=60, help="Seconds to become equal in.")
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", help="How the result is printed."
+)
+@click.option("--scores-lost", is_flag=True, help="The boards may know scores that score-events has lost.")
+def verify(urls: tuple[str, ...], within_s: float, form: str, scores_lost: bool) -> None:
+    """Compute every board from the topics and compare it with what is served.
 
-    click.echo(describe_topology())
+    Without --url it asks http://localhost at LEADERBOARD_PORT. Exits with 0 when everything is equal, with 3 when not;
+    with 1 when it could not be compared now, with 2 when something must be changed first.
+    """
+    settings = _settings()
+    from app.verify import DIFFERENT, Check
+    from app.verify import verify as compare
+
+    # What it keeps for the time being is removed also then.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    asked = tuple(url.rstrip("/") for url in urls) or (f"http://localhost:{settings.port}",)
+    result = compare(settings, Check(asked, within_s, scores_lost))
+    click.echo(result.json() if form == "json" else result.text())
+    sys.exit(0 if result.equal else DIFFERENT)
+
+
+@leaderboard.command()
+@click.option(
+    "--format", "form", type=click.Choice(["text", "mermaid", "svg"]), default="text", help="How it is printed."
+)
+def describe(form: str) -> None:
+    """Print the topology: sources, joins, aggregate, sink, stores."""
+    from topology import description, diagram
+
+    forms = {"text": description.describe, "mermaid": diagram.mermaid, "svg": diagram.svg}
+    click.echo(forms[form](), nl=False)
+
+
+def _settings() -> "Settings":
+    """Read the settings; from then on log lines look as they say."""
+    from app.settings import read_settings
+
+    settings = read_settings()
+    set_up_logging(settings.log_format, settings.log_level)
+    return settings
 
 
 if __name__ == "__main__":

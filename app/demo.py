@@ -13,6 +13,7 @@ import uvloop
 
 from app.broker import Broker
 from app.load import load, sample_files
+from app.logs import set_up_logging
 from app.service import Service, stop_signal
 from app.settings import Settings
 from app.spark_class_data import make_spark_class_data
@@ -40,11 +41,13 @@ def run_demo(*, port: int, once: bool) -> None:
     ):
         settings = Settings(
             bootstrap_servers=broker.bootstrap_servers,
+            kafka_security_protocol="PLAINTEXT",
             host="127.0.0.1",
             port=port,
             advertised=f"127.0.0.1:{port}",
             state_dir=Path(directory) / "state",
         )
+        set_up_logging(settings.log_format, settings.log_level)
         uvloop.run(_demo(settings, once=once))
 
 
@@ -54,7 +57,7 @@ async def _demo(settings: Settings, *, once: bool) -> None:
     service = Service(settings)
     try:
         await service.start()
-        await load(settings.bootstrap_servers, sample_files())
+        await load(settings.kafka, sample_files())
         if await _unless(stop, _boards_are_served(service, settings)):
             boards = await _get(f"{address}/leaderboard")
             if once:
@@ -70,7 +73,7 @@ async def _boards_are_served(service: Service, settings: Settings) -> None:
     """Wait until the stream has worked off the sample and the stores have read what it wrote."""
     while service.stream_status is None or service.stream_status.state is not StreamState.RUNNING:
         await asyncio.sleep(_POLL_S)
-    ends = (await topic_offsets(settings.bootstrap_servers, HIGH_SCORES, service.materializer.partition_count)).end
+    ends = (await topic_offsets(settings.kafka, HIGH_SCORES, service.materializer.partition_count)).end
     while any(service.materializer.position(partition) < end for partition, end in ends.items()):
         await asyncio.sleep(_POLL_S)
 

@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING
 
 import uvloop
 
-from api.components import Components
+from api.components import Components, Stopping
 from api.main import create_app
 from api.self_check import SelfCheck
 from app.checkpoint_identity import checkpoint_identity
 from app.http_server import HttpServer
 from app.jars import ensure_jars
+from app.metrics import InstanceMeasures
 from app.settings import Settings
 from app.stream_task import StreamTask
 from topology.assignor import ACCEPTABLE_LAG_RECORDS, Tasks
@@ -29,6 +30,7 @@ from topology.board_producer import BoardProducer
 from topology.errors import BrokerUnavailable, CheckpointUnusable
 from topology.global_table import GlobalTable, TableChanges
 from topology.host_metadata import ClusterMap, HostInfo
+from topology.judged import Judged
 from topology.materializer import Materializer
 from topology.membership import Membership, MembershipSettings
 from topology.queries import Queries
@@ -72,11 +74,15 @@ class Service:
         self._stores = StateDirectory(settings.state_dir, settings.application_id)
         opened = self._stores.opened
         self._view = View(
-            opened("leader-boards"), opened("players"), opened("products"), min(DEFAULT_LIMIT, settings.depth)
+            opened("leader-boards"),
+            opened("players"),
+            opened("products"),
+            min(DEFAULT_LIMIT, settings.depth),
+            settings.depth,
         )
-        self._producer = BoardProducer(settings.bootstrap_servers)
+        self._producer = BoardProducer(settings.kafka)
         self.materializer = Materializer(
-            settings.bootstrap_servers,
+            settings.kafka,
             self._stores,
             self._view,
             places=settings.depth * SPARE_FACTOR,
@@ -85,7 +91,7 @@ class Service:
         self._queries = Queries(self._view, self.materializer)
         self._stream = StreamTask(self._make_stream_thread)
         self._membership = Membership(
-            settings.bootstrap_servers,
+            settings.kafka,
             settings.application_id,
             self._host,
             copies=self._caught_up_copies,
@@ -98,12 +104,20 @@ class Service:
                 fingerprint=f"DEPTH={settings.depth}, NUM_STANDBY_REPLICAS={settings.num_standby_replicas}",
             ),
         )
+        self._measures = InstanceMeasures(
+            settings.kafka, self.materializer, self._view, stream=lambda: self._stream.status
+        )
+        self._goodbye = Stopping()
         components = Components(
             queries=self._queries,
             cluster=self._membership.current,
             host=self._host,
             depth=settings.depth,
             ready=self.not_ready,
+            measures=self._measures.now,
+            tokens=settings.tokens,
+            sharing=settings.sharing,
+            stopping=self._goodbye,
         )
         self._self_check = SelfCheck(components)
         self._server = HttpServer(create_app(components), settings.host, settings.port)
@@ -118,7 +132,12 @@ class Service:
         """Return why the instance should get no traffic, or None."""
         if self._stopping:
             return "it is stopping"
-        reason = self._join_trouble or self._membership.reason() or self._self_check.reason
+        reason = (
+            self._join_trouble
+            or self._membership.reason()
+            or self.materializer.state_trouble
+            or self._self_check.reason
+        )
         if reason is not None:
             return reason
         tasks = self._membership.tasks() or Tasks()
@@ -134,6 +153,7 @@ class Service:
             asyncio.create_task(self._join(), name="join"),
             asyncio.create_task(self._look_after_copies(), name="copies"),
             asyncio.create_task(self._self_check.run(), name="self-check"),
+            asyncio.create_task(self._measures.run(), name="measures"),
         ]
         log.info("listening on %s:%d as %s", self._settings.host, self._settings.port, self._host)
 
@@ -143,12 +163,13 @@ class Service:
         1. Not ready: a load balancer sends nothing new.
         2. The stream, before another instance is given it.
         3. Out of the group: the others take over at once, not when the session times out.
-        4. The HTTP server: what is in flight is finished.
+        4. The HTTP server: live updates are ended, their clients find another instance; what is in flight is finished.
         5. The stores, when nothing reads or fills them any more.
         """
         self._stopping = True
         await self._stream.stop()
         await self._membership.stop()
+        self._goodbye.begin()
         await self._server.stop()
         for task in self._background:
             task.cancel()
@@ -164,7 +185,7 @@ class Service:
         """Create the service's own topics, then join the group, which hands out the partitions of one of them."""
         while True:
             try:
-                await create_missing(self._settings.bootstrap_servers, OUTPUTS)
+                await create_missing(self._settings.kafka, OUTPUTS)
             except BrokerUnavailable as error:
                 if str(error) != self._join_trouble:
                     self._join_trouble = str(error)
@@ -224,7 +245,7 @@ class Service:
         state_dir = settings.state_dir.absolute() / settings.application_id
         jars = ensure_jars()
         spark = SparkSettings(
-            bootstrap_servers=settings.bootstrap_servers,
+            kafka=settings.kafka,
             jars=jars.spark,
             work_dir=state_dir / "spark",
             log_file=state_dir / "spark.log",
@@ -234,6 +255,7 @@ class Service:
         )
         stream = StreamSettings(
             spark=spark,
+            application_id=settings.application_id,
             checkpoint_uri=settings.checkpoint_uri,
             depth=settings.depth,
             checkpoint_interval_s=settings.checkpoint_interval_s,
@@ -261,6 +283,9 @@ class _LocalTables:
     def changes(self) -> TableChanges:
         players, products = (self._materializer.table_changes(name) for name in ("players", "products"))
         return TableChanges(players.added + products.added, players.deleted + products.deleted)
+
+    def judged(self) -> Iterable[Judged]:
+        return self._materializer.tables_judged()
 
 
 def run_service(settings: Settings) -> None:

@@ -4,15 +4,25 @@ import difflib
 import os
 import re
 import socket
+from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from api.auth import Tokens
+from api.delivery import Sharing
 from app.errors import SetupError
+from app.kafka_settings import check_kafka
+from topology.kafka_connection import KafkaConnection
 
 PREFIX = "LEADERBOARD_"
+
+_TOKEN = re.compile(r"[A-Za-z0-9._~+/-]{16,}=*")
+"""RFC 6750, section 2.1, and long enough not to be guessed."""
+
+_ORIGIN = re.compile(r"https?://[^\s/,*?#@]+")
 
 _HOST_AND_PORT = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[^\s:,/\[\]]+):(\d{1,5})")
 
@@ -30,13 +40,30 @@ def _check_addresses(value: str) -> str:
     return value
 
 
+def _check_origins(value: str) -> str:
+    if value not in ("", "*") and not all(_ORIGIN.fullmatch(origin) for origin in _split(value)):
+        raise ValueError("not origins")
+    return value
+
+
+def _check_tokens(value: SecretStr) -> SecretStr:
+    text = value.get_secret_value()
+    if text and not all(_TOKEN.fullmatch(token) for token in _split(text)):
+        raise ValueError("not tokens")
+    return value
+
+
+def _split(listed: str) -> tuple[str, ...]:
+    return tuple(each.strip() for each in listed.split(",")) if listed else ()
+
+
 class Settings(BaseSettings):
     """Everything that can be set; a variable is the field's name in capitals after `LEADERBOARD_`.
 
     A description ends in what values are right, since it is what the user reads when one is wrong.
     """
 
-    model_config = SettingsConfigDict(frozen=True, env_prefix=PREFIX, extra="forbid")
+    model_config = SettingsConfigDict(frozen=True, env_prefix=PREFIX, extra="forbid", hide_input_in_errors=True)
 
     bootstrap_servers: Annotated[str, AfterValidator(_check_addresses)] = Field(
         "localhost:9092", description="Kafka, host:port, or several with commas between"
@@ -73,6 +100,75 @@ class Settings(BaseSettings):
         60, ge=1, description="shortest time between refreshes of the stream's tables, seconds, at least 1"
     )
 
+    log_format: Literal["text", "json"] = Field("text", description="how log lines look, text or json")
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
+        "INFO", description="the lowest level of lines in the log, DEBUG, INFO, WARNING or ERROR"
+    )
+
+    cors_origins: Annotated[str, AfterValidator(_check_origins)] = Field(
+        "",
+        description="origins whose pages may read answers, such as https://games.example, several with commas between,"
+        " or * for all; empty: none",
+    )
+    cache_max_age_s: int = Field(
+        0, ge=0, le=3600, description="how long caches may give an answer without asking again, seconds, 0 to 3600"
+    )
+
+    api_token: Annotated[SecretStr, AfterValidator(_check_tokens)] = Field(
+        SecretStr(""),
+        description="bearer token that clients must send, 16 or more of A-Z a-z 0-9 . _ ~ + / -, or several with commas"
+        " between; empty: none is needed",
+    )
+    peer_token: Annotated[SecretStr, AfterValidator(_check_tokens)] = Field(
+        SecretStr(""),
+        description="bearer token of requests between instances, 16 or more of A-Z a-z 0-9 . _ ~ + / -, or several with"
+        " commas between, of which the first is sent; empty: the one for clients",
+    )
+
+    kafka_security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
+        "PLAINTEXT", description="how to speak to Kafka, PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL"
+    )
+    kafka_sasl_mechanism: Literal["", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = Field(
+        "", description="how to log in to Kafka, PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512"
+    )
+    kafka_sasl_username: str = Field("", description="the user to log in to Kafka as")
+    kafka_sasl_password: SecretStr = Field(SecretStr(""), description="that user's password")
+    kafka_ssl_ca_file: Path | None = Field(
+        None, description="certificates of the CAs to trust, a PEM file, by default those that Python and Java trust"
+    )
+    kafka_ssl_cert_file: Path | None = Field(None, description="certificate to show to Kafka, a PEM file")
+    kafka_ssl_key_file: Path | None = Field(None, description="that certificate's key, a PEM file of PKCS #8")
+    kafka_ssl_key_password: SecretStr = Field(SecretStr(""), description="password of that key, when it is encrypted")
+
+    @property
+    def tokens(self) -> Tokens:
+        """Who may ask."""
+        return Tokens(api=_split(self.api_token.get_secret_value()), peer=_split(self.peer_token.get_secret_value()))
+
+    @property
+    def sharing(self) -> Sharing:
+        """Who else may use an answer."""
+        return Sharing(
+            max_age_s=self.cache_max_age_s,
+            private=bool(self.tokens.api),
+            cors_origins=_split(self.cors_origins),
+        )
+
+    @cached_property
+    def kafka(self) -> KafkaConnection:
+        """How every client connects to Kafka; one value, whose files are read once."""
+        return KafkaConnection(
+            bootstrap_servers=self.bootstrap_servers,
+            security_protocol=self.kafka_security_protocol,
+            sasl_mechanism=self.kafka_sasl_mechanism,
+            sasl_username=self.kafka_sasl_username,
+            sasl_password=self.kafka_sasl_password.get_secret_value(),
+            ssl_ca_file=self.kafka_ssl_ca_file,
+            ssl_cert_file=self.kafka_ssl_cert_file,
+            ssl_key_file=self.kafka_ssl_key_file,
+            ssl_key_password=self.kafka_ssl_key_password.get_secret_value(),
+        )
+
     @model_validator(mode="before")
     @classmethod
     def _derive_defaults(cls, given: dict[str, Any]) -> dict[str, Any]:
@@ -96,11 +192,14 @@ def read_settings() -> Settings:
     if unknown:
         similar = difflib.get_close_matches(unknown[0], known, n=1, cutoff=0.8)
         fix = f"did you mean {similar[0]}?" if similar else f"remove it; there are {', '.join(sorted(known))}"
-        raise SetupError(f"{unknown[0]}={os.environ[unknown[0]]} is not a setting", fix)
+        # Without its value, which may be a secret: the name of a setting that holds one is easily mistaken as well.
+        raise SetupError(f"{unknown[0]} is not a setting", fix)
     try:
-        return Settings()
+        settings = Settings()
     except ValidationError as error:
-        raise _problem(error) from error
+        raise _problem(error) from None
+    check_kafka(settings.kafka)
+    return settings
 
 
 def _problem(error: ValidationError) -> SetupError:
@@ -108,5 +207,6 @@ def _problem(error: ValidationError) -> SetupError:
     names = [str(problem["loc"][0]) for problem in error.errors()]
     name = next((name for name in names if PREFIX + name.upper() in os.environ), names[0])
     variable = PREFIX + name.upper()
-    value = os.environ.get(variable, "(default)")
-    return SetupError(f"{variable}={value} cannot be used", f"{Settings.model_fields[name].description}")
+    field = Settings.model_fields[name]
+    shown = "" if field.annotation is SecretStr else f"={os.environ.get(variable, '(default)')}"
+    return SetupError(f"{variable}{shown} cannot be used", f"{field.description}")

@@ -12,32 +12,37 @@ PACKAGES = ("topology", "api", "app")
 """A package may import from itself and from those before it."""
 
 _TOPOLOGY = """
-    errors records topics topic_ids topic_offsets partitioner
-    leaderboard
+    errors records kafka_connection kafka_errors topics topic_ids topic_offsets partitioner
+    description diagram
+    judged failures score_events leaderboard
     spark checkpoint snapshots generations
     stores stores.protocol stores.memory stores.rocksdb stores.directory global_table
-    stream_status stream_plan stream_query generation_run stream_thread
+    histogram freshness stream_status measures
+    stream_plan stream_query generation_run dead_letters watched_topics stream_thread
     listener copy_status store_copy board_copy table_copy fill_session board_producer materializer
     host_metadata members assignor group_protocol membership
     rendering view
     queries
 """
 _API = """
-    answers errors schemas parameters openapi
-    routing framing
+    answers errors auth schemas parameters openapi
+    request_ids traffic observed
+    routing framing delivery cors event_stream feed
     components
     down_hosts router connections peers self_check
-    boards gather
-    leaderboard operations internal
+    boards gather follower feeds
+    events leaderboard operations internal metrics page
     front main
 """
 _APP = """
     errors
     file_lock guarded_process
     java jars class_data broker_handshake broker
-    settings logs
+    kafka_settings settings logs
     load
-    checkpoint_identity http_server stream_task spark_class_data service demo
+    checkpoint_identity http_connection http_server stream_task metrics spark_class_data service demo
+    verification verification.records verification.comparison verification.expected verification.served
+    verification.report verify
     cli
 """
 ORDER = {"topology": _TOPOLOGY.split(), "api": _API.split(), "app": _APP.split()}

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from api.front import Front
+from api.observed import Observed
 from tests.drivers.cluster import Cluster
 from tests.drivers.fake_queries import RESTORING, board_of
 from topology.records import ID_MAX, ID_MIN
@@ -34,6 +35,14 @@ tags = st.none() | st.just("*") | st.sampled_from(IDS).map(lambda each: CLUSTER.
 )  # fmt: skip
 
 
+def front_of(cluster: Cluster, number: int) -> Front:
+    """Return the front of an instance."""
+    observed = cluster.network.apps[cluster.hosts[number]]
+    assert isinstance(observed, Observed)
+    assert isinstance(observed.app, Front)
+    return observed.app
+
+
 async def asked(
     app: object, target: str, headers: dict[str, str], method: str
 ) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
@@ -48,8 +57,7 @@ async def asked(
 async def test_the_front_answers_as_the_router_does(
     text: str, query: str, tag: str | None, hop: bool, number: int
 ) -> None:
-    front = CLUSTER.network.apps[CLUSTER.hosts[number]]
-    assert isinstance(front, Front)
+    front = front_of(CLUSTER, number)
     headers = {"if-none-match": tag} if tag else {}
     if hop:
         headers["x-leaderboard-hop"] = "1"
@@ -62,7 +70,7 @@ async def test_the_front_answers_as_the_router_does(
 async def test_only_the_plainest_get_stays_in_the_front(
     method: str, target: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    front = cluster_with_everything().network.apps[CLUSTER.hosts[0]]
+    front = front_of(cluster_with_everything(), 0)
     routed = []
 
     async def app(scope: dict[str, object], receive: object, send: object) -> None:

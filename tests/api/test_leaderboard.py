@@ -175,6 +175,7 @@ ROUTES = [
 @pytest.mark.parametrize("path", ROUTES)
 async def test_head_is_get_without_the_body(alone: Cluster, path: str) -> None:
     async with alone.client() as client:
+        client.headers.update({"x-request-id": "the-same", "accept-encoding": "identity"})
         get, head = await client.get(path), await client.head(path)
     assert head.status_code == get.status_code
     assert head.headers == get.headers
@@ -194,9 +195,9 @@ async def test_other_methods_are_refused(alone: Cluster, path: str, method: str)
 @pytest.mark.parametrize(
     "path",
     [
-        "/", "/leaderboards", "/leaderboard/", "/leaderboard/1/", "/leaderboard//1", "/leaderboard/1/2/3",
+        "/leaderboards", "/leaderboard/", "/leaderboard/1/", "/leaderboard//1", "/leaderboard/1/2/3",
         "/leaderboard/count/", "/leaderboard/count/local/x", "/Leaderboard", "/%FF%FE", "/leaderboard%00",
-        "/internal/boards", "/internal/boards?partitions=0", "/internal/count?partitions=0", "//leaderboard",
+        "/internal/boards", "/internal/boards?partitions=0", "/internal/count?partitions=0",
         "/..%2Fetc",
     ],
 )  # fmt: skip

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from api.auth import Tokens
 from tests.drivers.cluster import Cluster
 
 ROUTES = {
@@ -14,10 +15,13 @@ ROUTES = {
     "/leaderboard/count/local": {"200", "400", "500", "503"},
     "/leaderboard/{productId}": {"200", "304", "400", "404", "500", "503"},
     "/leaderboard/{from}/{to}": {"200", "400", "500", "503"},
+    "/leaderboard/events": {"200", "400", "500"},
+    "/leaderboard/{productId}/events": {"200", "400", "500"},
     "/hosts": {"200", "500"},
     "/hosts/{productId}": {"200", "400", "500", "503"},
     "/health/live": {"200", "500"},
     "/health/ready": {"200", "500", "503"},
+    "/metrics": {"200", "500"},
 }
 
 
@@ -70,3 +74,17 @@ async def test_boards_have_examples(document: dict[str, Any]) -> None:
         content = document["paths"][path]["get"]["responses"]["200"]["content"]["application/json"]
         assert "Isabelle" in str(content["example"])
         assert "Entry" in str(content["schema"])
+
+
+async def test_with_tokens_every_route_but_health_asks_for_one() -> None:
+    body = (await Cluster({}, size=1, tokens=[Tokens(api=("a-token-of-clients",))]).get("/openapi.json")).json()
+    assert body["components"]["securitySchemes"] == {"bearer": {"type": "http", "scheme": "bearer"}}
+    for path, methods in body["paths"].items():
+        operation = methods["get"]
+        asks = "security" in operation and "401" in operation["responses"]
+        assert asks != path.startswith("/health/"), path
+
+
+async def test_without_tokens_no_route_asks_for_one(document: dict[str, Any]) -> None:
+    assert "securitySchemes" not in document["components"]
+    assert not [path for path, methods in document["paths"].items() if "security" in methods["get"]]

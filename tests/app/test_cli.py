@@ -15,7 +15,7 @@ COMMAND = [sys.executable, "-m", "app.cli"]
 
 
 def test_the_commands_are_those_of_the_contract() -> None:
-    assert sorted(leaderboard.commands) == ["broker", "demo", "describe", "jars", "load", "serve"]
+    assert sorted(leaderboard.commands) == ["broker", "demo", "describe", "jars", "load", "serve", "verify"]
     for name in leaderboard.commands:
         result = CliRunner().invoke(leaderboard, [name, "--help"])
         assert result.exit_code == 0, result.output
@@ -23,10 +23,22 @@ def test_the_commands_are_those_of_the_contract() -> None:
 
 
 @pytest.mark.parametrize(
+    ("form", "begins"), [("text", "Topology: leaderboard\n"), ("mermaid", "flowchart LR\n"), ("svg", "<svg ")]
+)
+def test_the_topology_is_described_in_three_ways(form: str, begins: str) -> None:
+    result = CliRunner().invoke(leaderboard, ["describe", "--format", form])
+    assert result.exit_code == 0
+    assert result.output.startswith(begins)
+    assert "high-scores" in result.output
+    if form == "text":
+        assert CliRunner().invoke(leaderboard, ["describe"]).output == result.output
+
+
+@pytest.mark.parametrize(
     ("arguments", "environment", "line"),
     [
         (["serve"], {"LEADERBOARD_PORT": "x"}, "leaderboard: LEADERBOARD_PORT=x cannot be used: "),
-        (["load"], {"LEADERBOARD_PROT": "1"}, "leaderboard: LEADERBOARD_PROT=1 is not a setting: "),
+        (["load"], {"LEADERBOARD_PROT": "1"}, "leaderboard: LEADERBOARD_PROT is not a setting: "),
         (["broker", "--data-dir", "/dev/null/x"], {}, "leaderboard: the broker cannot write in /dev/null/x "),
         (["jars"], {"JAVA_HOME": "/nowhere", "XDG_CACHE_HOME": "empty"}, "leaderboard: JAVA_HOME is /nowhere"),
     ],

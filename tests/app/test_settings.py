@@ -4,8 +4,9 @@ import os
 import socket
 from pathlib import Path
 
+import certifi
 import pytest
-from pydantic import ValidationError
+from pydantic import SecretStr, ValidationError
 
 from app.errors import SetupError
 from app.settings import PREFIX, Settings, read_settings
@@ -33,6 +34,20 @@ def test_the_defaults_are_those_of_the_contract() -> None:
         "depth": 10,
         "checkpoint_interval_s": 60,
         "tables_refresh_s": 60,
+        "log_format": "text",
+        "log_level": "INFO",
+        "cors_origins": "",
+        "cache_max_age_s": 0,
+        "api_token": SecretStr(""),
+        "peer_token": SecretStr(""),
+        "kafka_security_protocol": "PLAINTEXT",
+        "kafka_sasl_mechanism": "",
+        "kafka_sasl_username": "",
+        "kafka_sasl_password": SecretStr(""),
+        "kafka_ssl_ca_file": None,
+        "kafka_ssl_cert_file": None,
+        "kafka_ssl_key_file": None,
+        "kafka_ssl_key_password": SecretStr(""),
     }
 
 
@@ -59,7 +74,33 @@ RIGHT = {
     "depth": ["1", "100"],
     "checkpoint_interval_s": ["5", "3600"],
     "tables_refresh_s": ["1", "600"],
+    "log_format": ["text", "json"],
+    "log_level": ["DEBUG", "INFO", "WARNING", "ERROR"],
+    "cors_origins": ["", "*", "https://games.example", "http://localhost:3000, https://a.example"],
+    "cache_max_age_s": ["0", "3600"],
+    "api_token": ["", "0123456789abcdef", "old-token-of-clients==,new.token_of~clients", "a" * 16 + " , " + "b" * 16],
+    "peer_token": ["", "0123456789abcdef+/"],
+    "kafka_security_protocol": ["PLAINTEXT", "SSL"],
+    "kafka_sasl_mechanism": ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"],
+    "kafka_sasl_username": ["leaderboard", "é b"],
+    "kafka_sasl_password": ["hunter2", '"\\', " "],
+    "kafka_ssl_ca_file": [certifi.where()],
 }
+_LOGIN = {
+    "kafka_security_protocol": "SASL_SSL",
+    "kafka_sasl_mechanism": "PLAIN",
+    "kafka_sasl_username": "u",
+    "kafka_sasl_password": "p",
+}
+NEEDS = {
+    "kafka_sasl_mechanism": _LOGIN,
+    "kafka_sasl_username": _LOGIN,
+    "kafka_sasl_password": _LOGIN,
+    "kafka_ssl_ca_file": {"kafka_security_protocol": "SSL"},
+}
+"""What else has to be set for a setting to mean something."""
+CERTIFICATE = {"kafka_ssl_cert_file", "kafka_ssl_key_file", "kafka_ssl_key_password"}
+"""Right only with each other: tests/system/test_secured_kafka.py makes some; wrong in test_kafka_settings.py."""
 WRONG = {
     "bootstrap_servers": ["", "kafka", "kafka:0", "kafka:65536", "http://kafka:9092", "a:1,,b:2", "a:1;b:2"],
     "application_id": ["", "a b", "a/b", "é", "x" * 201, "a\n"],
@@ -74,18 +115,36 @@ WRONG = {
     "depth": ["0", "101", "ten"],
     "checkpoint_interval_s": ["4", "1m"],
     "tables_refresh_s": ["0", ""],
+    "log_format": ["", "JSON", "xml"],
+    "log_level": ["", "info", "TRACE", "CRITICAL", "10"],
+    "cors_origins": ["games.example", "https://games.example/", "https://a,*", "null", "https://*.example", ","],
+    "cache_max_age_s": ["-1", "3601", "1s"],
+    "api_token": [
+        "0123456789abcde",
+        ",",
+        "0123456789abcdef,",
+        "0123456789abcdef,,0123456789abcdef",
+        "0123456789abcdéf",
+    ],
+    "peer_token": ["0123456789abcdef 0", '"0123456789abcdef"', "==================", "short"],
+    "kafka_security_protocol": ["", "ssl", "SASL", "TLS"],
+    "kafka_sasl_mechanism": ["plain", "GSSAPI", "SCRAM-SHA-1"],
 }
+ANY_TEXT = {"state_dir", "kafka_sasl_username", "kafka_sasl_password", "kafka_ssl_ca_file"}
+"""Settings without a form; whether a file is there is asked in test_kafka_settings.py."""
 
 
 def test_the_tables_name_every_setting() -> None:
-    assert RIGHT.keys() == Settings.model_fields.keys()
-    assert WRONG.keys() == RIGHT.keys() - {"state_dir"}
+    assert RIGHT.keys() == Settings.model_fields.keys() - CERTIFICATE
+    assert WRONG.keys() == RIGHT.keys() - ANY_TEXT
 
 
 @pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in RIGHT.items() for value in values])
 def test_a_right_value_is_taken(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
-    monkeypatch.setenv(PREFIX + name.upper(), value)
-    assert str(getattr(read_settings(), name)) == value
+    for each, given in (NEEDS.get(name, {}) | {name: value}).items():
+        monkeypatch.setenv(PREFIX + each.upper(), given)
+    taken = getattr(read_settings(), name)
+    assert (taken.get_secret_value() if isinstance(taken, SecretStr) else str(taken)) == value
 
 
 @pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in WRONG.items() for value in values])
@@ -96,18 +155,19 @@ def test_a_wrong_value_is_one_line_with_variable_value_and_what_is_right(
     monkeypatch.setenv(variable, value)
     with pytest.raises(SetupError) as caught:
         read_settings()
-    assert str(caught.value) == f"{variable}={value} cannot be used: {Settings.model_fields[name].description}"
+    shown = "" if name.endswith("_token") else f"={value}"
+    assert str(caught.value) == f"{variable}{shown} cannot be used: {Settings.model_fields[name].description}"
 
 
 def test_a_misspelt_setting_is_refused_with_the_name_that_was_meant(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LEADERBOARD_BOOTSTRAP_SERVER", "kafka:9092")
-    with pytest.raises(SetupError, match=r"LEADERBOARD_BOOTSTRAP_SERVER=kafka:9092 .*did you mean \w+_SERVERS\?"):
+    with pytest.raises(SetupError, match=r"LEADERBOARD_BOOTSTRAP_SERVER is not .*did you mean \w+_SERVERS\?"):
         read_settings()
 
 
 def test_an_unknown_setting_is_refused_with_the_names_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LEADERBOARD_XYZZY", "1")
-    with pytest.raises(SetupError, match=r"LEADERBOARD_XYZZY=1 is not a setting: remove it.*LEADERBOARD_PORT"):
+    with pytest.raises(SetupError, match=r"LEADERBOARD_XYZZY is not a setting: remove it.*LEADERBOARD_PORT"):
         read_settings()
 
 

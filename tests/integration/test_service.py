@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import shutil
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from app.broker import Broker
 from tests.drivers.instance import Instance
@@ -68,7 +70,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 def new_world(broker: Broker, scores: int) -> World:
     """Create the topics and fill them."""
-    world = World(broker, Inputs(broker.bootstrap_servers), Reference(), random.Random(SEED))
+    world = World(broker, Inputs(broker.connection), Reference(), random.Random(SEED))
     world.inputs.create_topics()
     world.name_players({player: f"Player {player}" for player in range(1, 30)})
     world.reference.products.update({product: f"Game {product}" for product in range(1, 10)})
@@ -83,6 +85,28 @@ def test_catching_up_and_real_time_give_the_boards_of_all_events(world: World, t
         instance.wait_for_boards(world.reference.boards())
         world.send_scores(500)
         instance.wait_for_boards(world.reference.boards(10), limit=10)
+        # Counted when the batch is committed, at the latest five seconds after its last event.
+        wait_until(
+            lambda: metric(instance, "leaderboard_score_events_total") >= len(world.reference.scores),
+            60,
+            "every score event is counted",
+        )
+        wait_until(lambda: metric(instance, "leaderboard_stream_state", state="running") == 1, 60, "it runs")
+        assert metric(instance, "leaderboard_stream_task_held") == 1
+        assert metric(instance, "leaderboard_boards") == len(world.reference.boards())
+        assert metric(instance, "leaderboard_board_delay_seconds_count") > 0
+        assert metric(instance, "leaderboard_stream_batch_duration_seconds_count") >= 2
+        assert metric(instance, "leaderboard_store_size_bytes", store="players") > 0
+        assert metric(instance, "leaderboard_table_rows", table="players") == len(world.reference.players)
+        wait_until(lambda: metric(instance, "leaderboard_stream_uncommitted_records") == 0, 60, "all is committed")
+
+
+def metric(instance: Instance, name: str, **labels: str) -> float:
+    """Return the sum of the samples that have this name and these labels; nothing that is equal to it without any."""
+    families = text_string_to_metric_families(instance.get("/metrics").text)
+    samples = [sample for family in families for sample in family.samples if sample.name == name]
+    found = [sample.value for sample in samples if labels.items() <= sample.labels.items()]
+    return sum(found) if found else math.nan
 
 
 def test_names_change_and_scores_appear_without_any_new_score(world: World, tmp_path: Path) -> None:
@@ -199,7 +223,7 @@ def test_no_process_outlives_the_service(world: World, tmp_path: Path, how: str)
 def test_missing_inputs_are_named_and_waited_for(tmp_path: Path) -> None:
     with Broker(tmp_path / "kafka") as broker, Instance(tmp_path / "instance", broker.bootstrap_servers) as instance:
         instance.wait_for_log("missing topics: players, products, score-events", 30)
-        inputs = Inputs(broker.bootstrap_servers)
+        inputs = Inputs(broker.connection)
         inputs.create_topics()
         inputs.players({1: "Elyse"})
         inputs.products({1: "Super Smash Bros"})
