@@ -9,11 +9,11 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet
 TESTS ?=
 CHECK_JSONSCHEMA := build/check-jsonschema/bin/check-jsonschema
-# Debian packages of the system tests, each named as its program.
-SYSTEM_PACKAGES := nginx debootstrap
+# Debian packages of the system tests, each named as its program; that of chromium-driver is chromedriver.
+SYSTEM_PACKAGES := nginx debootstrap openssl chromium chromium-driver
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-system check format lock relock-jars clean
+.PHONY: help demo test test-system faults check format lock relock-jars clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
@@ -26,6 +26,9 @@ test: need-java $(STAMP) ## run the tests (one file: make test TESTS=tests/app/t
 
 test-system: need-java need-system $(STAMP) $(CHECK_JSONSCHEMA) ## run the tests that take long or need more from the system
 	@$(BIN)/pytest -m system $(TESTS)
+
+faults: need-java $(STAMP) ## let everything go wrong while events flow; prints a table (half an hour)
+	@$(BIN)/pytest -m faults $(or $(TESTS),tests/faults)
 
 check: $(STAMP) ## ruff and mypy
 	@$(BIN)/ruff check
@@ -77,7 +80,7 @@ need-python:
 need-java: need-python
 	$(if $(java_problem),$(error $(java_problem)))
 
-system_missing = $(strip $(foreach each,$(SYSTEM_PACKAGES),$(if $(shell PATH="$$PATH:/usr/sbin" command -v $(each)),,$(each))))
+system_missing = $(strip $(foreach each,$(SYSTEM_PACKAGES),$(if $(shell PATH="$$PATH:/usr/sbin" command -v $(each:chromium-driver=chromedriver)),,$(each))))
 may_install = $(shell [ "$$(id -u)" = 0 ] && command -v apt-get)
 
 need-system:
