@@ -1,0 +1,128 @@
+"""Events that flow the whole time, from a thread of their own; a ledger has exactly those that the broker has."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Iterable
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import Any, Final, Self
+
+from aiokafka import AIOKafkaProducer
+
+from tests.drivers.faults_events import Event, Events
+from tests.drivers.faults_ledger import Ledger, Place
+from tests.waiting import wait_until
+
+_TICK_S: Final = 0.05
+# A broker may be away for a minute: what was sent is sent again until it is there.
+_GIVE_UP_MS: Final = 240_000
+_AT_ONCE: Final = 5_000
+
+
+class Flow:
+    """Sends events at a steady rate; a context manager that runs the thread.
+
+    Args:
+        bootstrap_servers: Kafka.
+        events: what is sent.
+        ledger: takes note of what the broker acknowledges.
+        per_s: events a second.
+    """
+
+    def __init__(self, bootstrap_servers: str, events: Events, ledger: Ledger, per_s: int) -> None:
+        self._bootstrap_servers = bootstrap_servers
+        self._events = events
+        self._ledger = ledger
+        self._per_tick = round(per_s * _TICK_S)
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="flow", daemon=True)
+        self._producer: AIOKafkaProducer | None = None
+        self._flowing: Future[None] | None = None
+        self._turn = asyncio.Lock()
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        # What is still under way after a failure is of no interest.
+        for task in asyncio.all_tasks(self._loop):
+            self._loop.call_soon_threadsafe(task.cancel)
+        with suppress(Exception):
+            self._run(self._close(), 5)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+        self._loop.close()
+
+    # Steady
+
+    def start(self) -> None:
+        """Let events flow."""
+        self._flowing = asyncio.run_coroutine_threadsafe(self._go(), self._loop)
+
+    def stop(self, deadline_s: float = 120.0) -> None:
+        """Stop, and return when the broker has all that was sent. Another start may meet topics created anew."""
+        if self._flowing is not None:
+            flowing, self._flowing = self._flowing, None
+            self._stopping = True
+            flowing.result(deadline_s)
+        self._run(self._close(), deadline_s)
+
+    def wait_for(self, count: int, deadline_s: float = 120.0) -> None:
+        """Wait until the broker has so many more events."""
+        wanted = self._ledger.count + count
+        wait_until(lambda: self._count() >= wanted, deadline_s, f"{count} more events are taken by the broker")
+
+    # At once
+
+    def send(self, events: Iterable[Event], timestamp_ms: int | None = None) -> None:
+        """Send these, and return when the broker has them; the timestamp is now unless one is given."""
+        self._run(self._send_all(list(events), timestamp_ms), 600)
+
+    def send_next(self, count: int) -> None:
+        """Send the next events of the stream as fast as it goes."""
+        self.send(self._events.next() for _ in range(count))
+
+    def _count(self) -> int:
+        if self._flowing is not None and self._flowing.done():
+            self._flowing.result()
+        return self._ledger.count
+
+    async def _go(self) -> None:
+        self._stopping = False
+        begun_s, sent = self._loop.time(), 0
+        while not self._stopping:
+            await asyncio.sleep(_TICK_S)
+            due = int((self._loop.time() - begun_s) / _TICK_S) * self._per_tick - sent
+            # What a broker was too long away for is not made up for.
+            sent += due
+            await self._send_all([self._events.next() for _ in range(min(due, 10 * self._per_tick))], None)
+
+    async def _send_all(self, events: list[Event], timestamp_ms: int | None) -> None:
+        async with self._turn:
+            producer = await self._open()
+            for first in range(0, len(events), _AT_ONCE):
+                part = events[first : first + _AT_ONCE]
+                sent = [
+                    await producer.send(each.topic, each.value, each.key, each.partition, timestamp_ms) for each in part
+                ]
+                for event, found in zip(part, await asyncio.gather(*sent), strict=True):
+                    self._ledger.note(event, Place(found.timestamp, found.partition, found.offset))
+
+    async def _open(self) -> AIOKafkaProducer:
+        if self._producer is None:
+            self._producer = AIOKafkaProducer(
+                bootstrap_servers=self._bootstrap_servers, enable_idempotence=True, request_timeout_ms=_GIVE_UP_MS
+            )
+            await self._producer.start()
+        return self._producer
+
+    async def _close(self) -> None:
+        if self._producer is not None:
+            producer, self._producer = self._producer, None
+            await producer.stop()
+
+    def _run(self, coroutine: Coroutine[Any, Any, None], deadline_s: float) -> None:
+        asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(deadline_s)

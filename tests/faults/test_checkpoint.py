@@ -1,0 +1,55 @@
+"""The checkpoint: lost, and half-written as a power cut leaves it. The boards so far stay, and nothing is lost."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.drivers.faults_world import World
+from tests.faults.conftest import MakeWorld
+
+pytestmark = pytest.mark.faults
+
+
+@pytest.mark.system
+def test_checkpoint_lost_while_stopped(world: MakeWorld) -> None:
+    fault = world()
+    fault.start()
+    fault.flow.wait_for(500)
+    fault.instance.kill()
+    fault.checkpoint.lose()
+    fault.instance.start()
+    fault.note(f"new scores shown after {fault.probe():.1f} s")
+    assert "a new generation begins: no checkpoint" in fault.instance.log()
+    fault.check()
+
+
+def test_checkpoint_lost_while_running(world: MakeWorld) -> None:
+    fault = world()
+    fault.start()
+    fault.flow.wait_for(500)
+    fault.checkpoint.lose()
+    fault.wait_until(lambda: fault.checkpoint.generation > 0, 90, "a checkpoint is there again")
+    fault.instance.wait_for_real_time()
+    fault.note(f"new scores shown after {fault.probe():.1f} s")
+    fault.check()
+
+
+def test_half_written(world: MakeWorld) -> None:
+    fault = world()
+    fault.start()
+    for what in ("offsets", "commits", "state", "generation.json"):
+        await_a_commit(fault)
+        fault.instance.kill()
+        fault.checkpoint.halve(what)
+        fault.instance.start()
+        fault.note(f"{what}: new scores shown after {fault.probe():.1f} s")
+        said = "generation.json" if what == "generation.json" else "a new generation begins: its checkpoint"
+        assert f"{said} cannot be used" in fault.instance.log()
+    fault.check()
+
+
+def await_a_commit(fault: World) -> None:
+    """Wait until real time has committed."""
+    fault.instance.wait_for_real_time()
+    first = fault.checkpoint.commits
+    fault.wait_until(lambda: fault.checkpoint.commits > first, 120, "real time has committed")

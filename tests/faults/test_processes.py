@@ -1,0 +1,117 @@
+"""Processes that are killed: the service at every moment that matters, and Spark's JVM alone."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tests.drivers.faults_world import INTERVAL_S, World
+from tests.faults.conftest import MakeWorld
+
+pytestmark = pytest.mark.faults
+
+_COMMIT_TAKES_S = 3.0
+_ROUNDS = 3
+
+
+def test_kill_while_catching_up(world: MakeWorld) -> None:
+    fault = world(backlog=150_000)
+    fault.instance.start()
+    fault.instance.wait_for_log("starting ▸ catching up", 120)
+    # While the first micro-batch is at work.
+    fault.wait_until(lambda: any((fault.checkpoint.newest / "query/offsets").glob("0")), 60, "a batch has begun")
+    kill_and_start_again(fault, in_real_time=False)
+    fault.check()
+    fault.check_dead_letters()
+
+
+@pytest.mark.system
+def test_kill_in_real_time(world: MakeWorld) -> None:
+    fault = in_real_time(world)
+    fault.flow.wait_for(500)
+    kill_and_start_again(fault)
+    fault.check()
+    fault.check_dead_letters()
+    fault.verify()
+
+
+def test_kill_at_a_batch_boundary(world: MakeWorld) -> None:
+    fault = in_real_time(world)
+    for log in ("offsets", "commits"):
+        batch = fault.checkpoint.newest / "query" / log / str(fault.checkpoint.commits)
+        fault.wait_until(batch.exists, 60, f"{batch} is written")
+        kill_and_start_again(fault)
+        await_a_commit(fault)
+    fault.check()
+    fault.check_dead_letters()
+
+
+def test_kill_while_stores_are_written(world: MakeWorld, seed: int) -> None:
+    fault = world(per_s=500)
+    fault.start()
+    moments = random.Random(seed)
+    for _ in range(_ROUNDS):
+        fault.flow.wait_for(moments.randrange(200, 1_500))
+        fault.instance.kill()
+        fault.instance.start()
+        # From here on boards of before are read again, and stores written.
+        fault.wait_until(lambda: fault.instance.get("/health/ready").status_code == 200, 60, "it is ready")
+        fault.instance.wait_for_log("starting ▸ catching up", 60)
+    fault.note(f"{_ROUNDS} kills, then new scores shown after {fault.probe():.1f} s")
+    fault.check()
+    assert "unusable" not in fault.instance.log()
+
+
+@pytest.mark.system
+def test_kill_of_the_jvm_alone(world: MakeWorld) -> None:
+    fault = world()
+    fault.start()
+    fault.flow.wait_for(500)
+    fault.jvm().kill()
+    fault.note(f"new scores shown after {fault.probe():.1f} s")
+    assert "a new generation begins" not in fault.instance.log().partition("▸ error")[2]
+    fault.check()
+    fault.check_dead_letters()
+
+
+def in_real_time(world: Callable[..., World]) -> World:
+    """Return a world in which real time keeps up, and has committed."""
+    fault = world()
+    fault.start()
+    await_a_commit(fault)
+    return fault
+
+
+def await_a_commit(fault: World) -> None:
+    """Wait until real time keeps up, and has committed then."""
+    fault.instance.wait_for_real_time()
+    fault.probe()
+    first = fault.checkpoint.commits
+    fault.wait_until(lambda: fault.checkpoint.commits > first, 120, "real time has committed")
+
+
+def kill_and_start_again(fault: World, *, in_real_time: bool = True) -> None:
+    """Kill the service, look at what will be read again, and start it.
+
+    Args:
+        fault: where.
+        in_real_time: nothing is read again that came longer ago than a batch takes; else that is not looked at.
+    """
+    jvm = fault.jvm()
+    # First: it would live long enough to end what it has begun.
+    jvm.kill()
+    fault.instance.kill()
+    killed_s = time.monotonic()
+    again = fault.ledger.since(fault.checkpoint.committed())
+    age_s = killed_s - min((taken.at_s for taken in again), default=killed_s)
+    every_s = fault.checkpoint.commit_every_s()
+    fault.note(f"{len(again):,} events of the last {age_s:.1f} s read again, a batch took {every_s:.1f} s")
+    # A machine that is busy with other things needs longer for a batch.
+    assert not in_real_time or age_s < max(INTERVAL_S, every_s) + _COMMIT_TAKES_S
+    generation = fault.checkpoint.generation
+    fault.instance.start()
+    fault.note(f"new scores shown after {fault.probe():.1f} s")
+    assert fault.checkpoint.generation == generation

@@ -1,0 +1,69 @@
+"""The worked example of `docs/write-your-own-topology.md`, on plain DataFrames."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from types import ModuleType
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from tests.drivers.own_topology import example, match_event
+from tests.drivers.topology import EPOCH, EPOCH_MS, SCORES_SCHEMA
+from topology.spark import Spark
+
+Events = Sequence[tuple[int, bytes]]
+"""Milliseconds from `EPOCH`, which are the offsets as well, and values."""
+
+
+@pytest.fixture(scope="module")
+def page() -> ModuleType:
+    return example()
+
+
+def histories(spark: Spark, page: ModuleType, events: Events) -> dict[int, Any]:
+    """Return the histories that the example makes of events."""
+    columns = [
+        [value for _, value in events],
+        [0 for _ in events],
+        [at_ms for at_ms, _ in events],
+        [EPOCH + timedelta(milliseconds=at_ms) for at_ms, _ in events],
+    ]
+    arrays = [pa.array(column, of.type) for column, of in zip(columns, SCORES_SCHEMA, strict=True)]
+    frame = spark.session.createDataFrame(pa.Table.from_arrays(arrays, schema=SCORES_SCHEMA))
+    made = page.last_matches(frame, generation=1).collect()
+    return {int(row.key): page.History.from_json(row.value.encode()) for row in made}
+
+
+def test_the_latest_matches_of_a_player_come_first(spark: Spark, page: ModuleType) -> None:
+    events = [(at_ms, match_event(3, f"Game {at_ms}", won=at_ms % 2 == 0)) for at_ms in range(page.KEPT + 2)]
+    history = histories(spark, page, events)[3]
+    assert len(history.matches) == page.KEPT
+    assert history.matches[0] == page.Match(EPOCH_MS + 11, 0, 11, "Game 11", won=False)
+    assert [match.offset for match in history.matches] == list(range(11, 1, -1))
+
+
+def test_what_cannot_be_used_is_no_match(spark: Spark, page: ModuleType) -> None:
+    unusable = [b"", b"{", b'{"player_id": 1, "game": "Go"}', b'{"player_id": "x", "game": "Go", "won": true}']
+    events = [*enumerate(unusable), (9, match_event(1, "Go", won=True))]
+    assert [match.offset for match in histories(spark, page, events)[1].matches] == [9]
+
+
+def test_halves_merge_to_the_whole_in_any_order_and_with_repeats(spark: Spark, page: ModuleType) -> None:
+    events = [(at_ms, match_event(at_ms % 3, "Go", won=True)) for at_ms in range(40)]
+    first, second = events[::2], events[1::2]
+    page.check_halves(lambda some: histories(spark, page, some), first, second)
+
+
+def test_a_later_generation_replaces_and_an_earlier_one_is_ignored(page: ModuleType) -> None:
+    old = page.History(1, (page.Match(1, 0, 1, "Go", won=True),))
+    new = page.History(2, ())
+    assert page.merge(old, new) == page.merge(new, old) == new
+
+
+def test_a_history_is_served_under_the_name_of_now(page: ModuleType) -> None:
+    history = page.History(1, tuple(page.Match(at, 0, at, "Go", won=True) for at in (3, 2, 1)))
+    assert page.visible(history, "Isabelle", 1) == [{"playerName": "Isabelle", "game": "Go", "won": True}]
+    assert page.visible(history, None, 3) == []
