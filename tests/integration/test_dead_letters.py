@@ -7,6 +7,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from app.broker import Broker
 from tests.drivers.instance import Instance
 from tests.drivers.producer import Inputs
@@ -14,6 +16,8 @@ from tests.drivers.records import SCORES, TABLES, USED
 from tests.drivers.topic_reader import read_topic
 from tests.waiting import wait_until
 from topology.topics import PLAYERS, PRODUCTS, SCORE_EVENTS, SCORE_EVENTS_INVALID, TopicSpec, create_missing
+
+pytestmark = pytest.mark.system
 
 WRITTEN_WITHIN_S = 120.0
 

@@ -22,6 +22,8 @@ from tests.waiting import wait_until
 from topology.records import Board, Entry
 from topology.topics import HIGH_SCORES, PLAYERS, PRODUCTS, SCORE_EVENTS
 
+pytestmark = pytest.mark.system
+
 PRODUCTS_PLAYED = range(1, 6)
 FORGER = 77
 FORGED = 1e6
