@@ -23,7 +23,7 @@ pytestmark = pytest.mark.system
 
 FROZEN_S = 30
 BACK_WITHIN_S = 60.0
-"""Generous: without the class data of `leaderboard jars` Spark starts much later. `benchmarks/failover.py` measures it."""
+"""Generous: without the class data of `leaderboard jars` Spark starts late. `benchmarks/failover.py` measures it."""
 
 
 @pytest.fixture(scope="module")
