@@ -24,10 +24,13 @@ demo: need-java $(STAMP) ## run it all: broker, sample data, service on port 700
 test: need-java $(STAMP) ## run the tests (one file: make test TESTS=tests/app/test_settings.py)
 	@$(BIN)/pytest $(TESTS)
 
+# What `leaderboard jars` prepares makes each of the many starts of Spark faster, here and for the faults.
 test-system: need-java need-system $(STAMP) $(CHECK_JSONSCHEMA) ## run the tests that take long or need more from the system
+	@$(BIN)/leaderboard jars >/dev/null
 	@$(BIN)/pytest -m system $(TESTS)
 
 faults: need-java $(STAMP) ## let everything go wrong while events flow; prints a table (half an hour)
+	@$(BIN)/leaderboard jars >/dev/null
 	@$(BIN)/pytest -m faults $(or $(TESTS),tests/faults)
 
 check: $(STAMP) ## ruff and mypy

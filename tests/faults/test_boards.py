@@ -44,7 +44,6 @@ def own_board(fault: World) -> None:
     fault.start()
 
 
-@pytest.mark.system
 def test_a_player_who_holds_every_place_is_deleted(world: MakeWorld) -> None:
     fault = world()
     play(fault, *((score, 1 + score % 30) for score in range(100, 130)))
@@ -66,7 +65,6 @@ def test_a_deleted_player_goes_on_playing(world: MakeWorld) -> None:
     fault.check()
 
 
-@pytest.mark.system
 def test_scores_of_unknown_players_push_nobody_out(world: MakeWorld) -> None:
     fault = world(mix=Mix(delete=0, rename=0))
     own_board(fault)
