@@ -29,7 +29,7 @@ test-system: need-java need-system $(STAMP) $(CHECK_JSONSCHEMA) ## run the tests
 	@$(BIN)/leaderboard jars >/dev/null
 	@$(BIN)/pytest -m system $(TESTS)
 
-faults: need-java $(STAMP) ## let everything go wrong while events flow; prints a table (half an hour)
+faults: need-java $(STAMP) ## let everything go wrong while events flow; prints a table (40 minutes)
 	@$(BIN)/leaderboard jars >/dev/null
 	@$(BIN)/pytest -m faults $(or $(TESTS),tests/faults)
 
