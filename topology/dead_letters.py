@@ -83,11 +83,19 @@ class DeadLetters:
         self._positions: dict[TopicPartition, OffsetAndMetadata] = {}
         self._committed_at_s = 0.0
 
+    @property
+    def noted(self) -> Mapping[TopicPartition, Judged]:
+        """What has been looked at, by topic partition."""
+        return self._judged
+
     def note(self, ranges: Iterable[Judged]) -> None:
         """Take note of ranges that have been looked at; nothing is written yet."""
         for judged in ranges:
             at = TopicPartition(judged.topic, judged.partition)
             before = self._judged.get(at)
+            if before is not None and before.topic_id != judged.topic_id:
+                # Created anew, perhaps with fewer partitions: nobody can read the others any more.
+                self._judged = {key: each for key, each in self._judged.items() if each.topic_id != before.topic_id}
             self._judged[at] = judged if before is None else before.followed_by(judged)
 
     def write(self, find_unusable: FindUnusable) -> None:
@@ -204,6 +212,10 @@ class DeadLetters:
                         yield Letter(record, reason)
                 # Also past offsets that hold no record.
                 position = await consumer.position(at)
+                end = consumer.highwater(at)
+                if end is not None and position >= end:
+                    # The topic was created anew meanwhile: it may never come to where the range ends.
+                    return
 
     @asynccontextmanager
     async def _producer(self) -> AsyncIterator[AIOKafkaProducer]:
