@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from typing import NamedTuple
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from tests.drivers.topic_reader import read_topic
+from topology.kafka_connection import KafkaConnection
 
 _TOPIC = "score-events-invalid"
 
@@ -23,21 +23,10 @@ class Letter(NamedTuple):
 
 def dead_letters(bootstrap_servers: str) -> Counter[Letter]:
     """Return every letter, and how often it is there; one without a reason is an error."""
-    return asyncio.run(_dead_letters(bootstrap_servers))
-
-
-async def _dead_letters(bootstrap_servers: str) -> Counter[Letter]:
     found: Counter[Letter] = Counter()
-    async with AIOKafkaConsumer(
-        bootstrap_servers=bootstrap_servers, isolation_level="read_committed", auto_offset_reset="earliest"
-    ) as consumer:
-        at = TopicPartition(_TOPIC, 0)
-        end = (await consumer.end_offsets([at]))[at]
-        consumer.assign([at])
-        while await consumer.position(at) < end:
-            for record in (await consumer.getmany(at, timeout_ms=200, max_records=1_000)).get(at, []):
-                headers = {name: value.decode() for name, value in record.headers}
-                assert headers["reason"], record
-                where = headers["topic"], int(headers["partition"]), int(headers["offset"])
-                found[Letter(*where, record.key, record.value)] += 1
+    for record in read_topic(KafkaConnection(bootstrap_servers), _TOPIC):
+        headers = {name: value.decode() for name, value in record.headers}
+        assert headers["reason"], record
+        where = headers["topic"], int(headers["partition"]), int(headers["offset"])
+        found[Letter(*where, record.key, record.value)] += 1
     return found
