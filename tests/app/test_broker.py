@@ -12,6 +12,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
 from app.broker import Broker
 from app.errors import BrokerFailed, SetupError
+from tests.drivers.processes import command_line
 from tests.waiting import wait_until
 from topology.kafka_connection import KafkaConnection
 from topology.topics import TopicSpec, create_missing
@@ -96,14 +97,7 @@ sys.stdin.read()
 
 
 def _java_of(parent: psutil.Process) -> psutil.Process | None:
-    return next((child for child in parent.children(recursive=True) if "kafka.Kafka" in _command(child)), None)
-
-
-def _command(process: psutil.Process) -> list[str]:
-    try:
-        return process.cmdline()
-    except psutil.NoSuchProcess:
-        return []
+    return next((child for child in parent.children(recursive=True) if "kafka.Kafka" in command_line(child)), None)
 
 
 @pytest.mark.parametrize("moment", ["starting", "ready"])
@@ -123,6 +117,6 @@ def test_it_ends_when_its_parent_is_killed(tmp_path: Path, moment: str) -> None:
 def test_it_leaves_no_process_behind(tmp_path: Path) -> None:
     with Broker(tmp_path):
         started = psutil.Process(os.getpid()).children(recursive=True)
-        mine = [process for process in started if str(tmp_path) in " ".join(_command(process))]
+        mine = [process for process in started if str(tmp_path) in " ".join(command_line(process))]
         assert mine
     wait_until(lambda: not any(process.is_running() for process in mine), 3, "the broker and its guard end")

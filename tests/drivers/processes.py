@@ -17,6 +17,19 @@ def running(processes: Iterable[psutil.Process]) -> list[psutil.Process]:
     return [process for process in processes if _runs(process)]
 
 
+def command_lines(pid: int) -> list[list[str]]:
+    """Return the command lines of the children of a process and theirs, without those that have ended meanwhile."""
+    return [line for process in descendants(pid) if (line := command_line(process))]
+
+
+def command_line(process: psutil.Process) -> list[str]:
+    """Return the command line of a process, empty when it has ended: a zombie has none."""
+    try:
+        return process.cmdline()
+    except psutil.NoSuchProcess:
+        return []
+
+
 def _runs(process: psutil.Process) -> bool:
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE

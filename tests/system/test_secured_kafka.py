@@ -18,7 +18,7 @@ from app.errors import SetupError
 from app.kafka_settings import check_kafka
 from tests.drivers.certificates import Authority, encrypted
 from tests.drivers.instance import Instance
-from tests.drivers.processes import descendants, running
+from tests.drivers.processes import command_lines, descendants, running
 from tests.drivers.producer import Inputs
 from tests.drivers.secured_kafka import KEY_PASSWORD, LATE_USER, PASSWORD, USER, SecuredKafka, settings_for
 from tests.waiting import wait_until
@@ -62,7 +62,7 @@ def board(instance: Instance) -> list[tuple[str, float]]:
 
 def end_and_find_no_secret(instance: Instance) -> None:
     """Look at the command lines of it and its JVM, end it, and look into every file that it leaves."""
-    commands = [instance.process.args, *(process.cmdline() for process in descendants(instance.process.pid))]
+    commands = [instance.process.args, *command_lines(instance.process.pid)]
     assert not [secret for secret in SECRETS if secret in str(commands)]
     jvm = descendants(instance.process.pid)
     assert instance.terminate() == 0
