@@ -1,0 +1,51 @@
+"""What a benchmark says: figures with their spread, as a table."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One thing that was measured, a number of times.
+
+    Attributes:
+        what: what was measured.
+        unit: of its values.
+        values: one a run.
+        digits: how many decimals are worth printing.
+    """
+
+    what: str
+    unit: str
+    values: Sequence[float]
+    digits: int = 1
+
+    def __str__(self) -> str:
+        middle, low, high = (
+            f"{each:,.{self.digits}f}" for each in (statistics.median(self.values), min(self.values), max(self.values))
+        )
+        return f"{middle} {self.unit} ({low} – {high}, {len(self.values)})"
+
+
+def of_runs(runs: Iterable[Iterable[Figure]]) -> list[Figure]:
+    """Return the figures of several runs of the same as one list, each with the values of all of them."""
+    together = list(zip(*runs, strict=True))
+    return [
+        Figure(first.what, first.unit, [value for each in same for value in each.values], first.digits)
+        for same in together
+        for first in same[:1]
+    ]
+
+
+def markdown(figures: Iterable[Figure]) -> str:
+    """Return a table: median, and in brackets the lowest, the highest and how many runs."""
+    return "\n".join(
+        [
+            "| what | median (lowest – highest, runs) |",
+            "| --- | --- |",
+            *(f"| {each.what} | {each} |" for each in figures),
+        ]
+    )

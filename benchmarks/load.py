@@ -1,0 +1,201 @@
+"""The load of the benchmarks: seeded score events, players and products, sent as fast as the broker takes them.
+
+    .venv/bin/python -m benchmarks.load BOOTSTRAP_SERVERS [EVENTS]
+
+Popularity falls with the rank as in Zipf's law, of products and of players. Scores have four decimals of a million: the
+places of a board do not tie, so what has to come out does not depend on which event the broker took first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import multiprocessing
+import random
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from aiokafka import AIOKafkaProducer
+
+from topology.kafka_connection import KafkaConnection
+from topology.topics import INPUTS, OUTPUTS, PLAYERS, PRODUCTS, SCORE_EVENTS, create_missing
+
+SEED = 20_2611
+PARTITIONS = 4
+SENDERS = 2
+_CHUNK = 20_000
+_DRAWN = 200_000
+_BATCH_BYTES = 256 * 1024
+
+
+@dataclass(frozen=True)
+class Load:
+    """What is sent.
+
+    Attributes:
+        events: how many score events.
+        players: how many players exist, with ids from 1.
+        products: how many products exist, with ids from 1.
+        seed: another seed, other events.
+    """
+
+    events: int = 2_000_000
+    players: int = 100_000
+    products: int = 1_000
+    seed: int = SEED
+
+    def scores(self, events: int, part: int = 0) -> Iterator[Scores]:
+        """Yield so many events in chunks. Each part is another stream of events."""
+        dice = random.Random(f"{self.seed}/{part}")
+        products, players = _zipf(self.products, dice), _zipf(self.players, dice)
+        for first in range(0, events, _CHUNK):
+            count = min(_CHUNK, events - first)
+            ten_thousandths = pc.floor(pc.multiply(_uniform(count, dice), 1e10))
+            yield Scores(pc.divide(ten_thousandths, 1e4), _drawn(products, count, dice), _drawn(players, count, dice))
+
+
+class Scores(NamedTuple):
+    """A chunk of score events, as columns."""
+
+    scores: pa.Array
+    products: pa.Array
+    players: pa.Array
+
+    def values(self) -> list[bytes]:
+        """Return the events as they stand in the topic."""
+        score, product, player = (pc.cast(column, pa.string()) for column in self)
+        parts = ('{"score":', score, ',"product_id":', product, ',"player_id":', player, "}", "")
+        values: list[bytes] = pc.cast(pc.binary_join_element_wise(*parts), pa.binary()).to_pylist()
+        return values
+
+
+class Best:
+    """The best scores of each product, in the plainest way.
+
+    Args:
+        places: how many.
+    """
+
+    def __init__(self, places: int) -> None:
+        self._places = places
+        self._best: defaultdict[int, list[tuple[float, int]]] = defaultdict(list)
+
+    def add(self, scores: Scores) -> None:
+        """Take more scores."""
+        self._add(zip(*(column.to_pylist() for column in scores), strict=True))
+
+    def _add(self, scores: Iterable[tuple[float, int, int]]) -> None:
+        for score, product, player in scores:
+            best = self._best[product]
+            if len(best) < self._places:
+                heapq.heappush(best, (score, player))
+            elif score > best[0][0]:
+                heapq.heapreplace(best, (score, player))
+
+    def merge(self, other: Best) -> None:
+        """Take what another one has."""
+        for product, best in other._best.items():
+            self._add((score, product, player) for score, player in best)
+
+    def boards(self) -> dict[str, list[dict[str, Any]]]:
+        """Return the body of `GET /leaderboard`."""
+        return {str(product): self._board(product) for product in sorted(self._best)}
+
+    def _board(self, product: int) -> list[dict[str, Any]]:
+        return [
+            {
+                "playerId": player,
+                "productId": product,
+                "playerName": f"Player {player}",
+                "gameName": f"Game {product}",
+                "score": score,
+            }
+            for score, player in sorted(self._best[product], reverse=True)
+        ]
+
+
+def fill(kafka: KafkaConnection, load: Load, limit: int = 3) -> Best:
+    """Create the topics and send everything; return the boards that have to come out."""
+    asyncio.run(_send_tables(kafka, load))
+    best = Best(limit)
+    shares = [load.events // SENDERS] * SENDERS
+    shares[0] += load.events - sum(shares)
+    with multiprocessing.get_context("spawn").Pool(SENDERS) as pool:
+        for part in pool.starmap(partial(_send_share, kafka, load, limit), enumerate(shares)):
+            best.merge(part)
+    return best
+
+
+def producer(kafka: KafkaConnection, **settings: Any) -> AIOKafkaProducer:
+    """Return a producer as the load uses it."""
+    return AIOKafkaProducer(**kafka.for_aiokafka(), compression_type="lz4", **settings)
+
+
+def _send_share(kafka: KafkaConnection, load: Load, limit: int, part: int, events: int) -> Best:
+    best = Best(limit)
+    asyncio.run(_send_scores(kafka, load.scores(events, part), part, best))
+    return best
+
+
+async def _send_scores(kafka: KafkaConnection, chunks: Iterable[Scores], part: int, best: Best) -> None:
+    """Send to the partitions of one sender, in batches made here: a call for each record would take twice as long."""
+    partitions = range(part, PARTITIONS, SENDERS)
+    async with producer(kafka, max_batch_size=_BATCH_BYTES) as sender:
+        for number, chunk in enumerate(chunks):
+            best.add(chunk)
+            await _send_chunk(sender, partitions[number % len(partitions)], chunk)
+        await sender.flush()
+
+
+async def _send_chunk(sender: AIOKafkaProducer, partition: int, chunk: Scores) -> None:
+    now_ms = int(time.time() * 1000)
+    batch = sender.create_batch()
+    for each in chunk.values():
+        if batch.append(timestamp=now_ms, key=None, value=each) is None:
+            await sender.send_batch(batch, SCORE_EVENTS, partition=partition)
+            batch = sender.create_batch()
+            batch.append(timestamp=now_ms, key=None, value=each)
+    await sender.send_batch(batch, SCORE_EVENTS, partition=partition)
+
+
+async def _send_tables(kafka: KafkaConnection, load: Load) -> None:
+    await create_missing(kafka, [*INPUTS, *OUTPUTS])
+    async with producer(kafka, linger_ms=20) as sender:
+        for topic, name, count in ((PLAYERS, "Player", load.players), (PRODUCTS, "Game", load.products)):
+            for row in range(1, count + 1):
+                await sender.send(topic, b'{"id":%d,"name":"%s %d"}' % (row, name.encode(), row), key=b"%d" % row)
+
+
+def _zipf(count: int, dice: random.Random) -> pa.Array:
+    """Return ids from 1, as many of each as its chance says: the n-th has 1/n of the first's."""
+    weights = list(accumulate(1 / rank for rank in range(1, count + 1)))
+    return pa.array(dice.choices(range(1, count + 1), cum_weights=weights, k=_DRAWN), pa.int64())
+
+
+def _drawn(ids: pa.Array, count: int, dice: random.Random) -> pa.Array:
+    return ids.take(pc.cast(pc.floor(pc.multiply(_uniform(count, dice), len(ids))), pa.int32()))
+
+
+def _uniform(count: int, dice: random.Random) -> pa.Array:
+    return pc.random(count, initializer=dice.getrandbits(63))
+
+
+def main() -> None:
+    """Send a load and print how fast that went."""
+    load = Load(events=int(sys.argv[2]) if len(sys.argv) > 2 else Load.events)
+    began_s = time.monotonic()
+    fill(KafkaConnection(sys.argv[1]), load)
+    took_s = time.monotonic() - began_s
+    print(f"{load.events:,} events in {took_s:.1f} s, tables and all: {load.events / took_s:,.0f} ev/s")
+
+
+if __name__ == "__main__":
+    main()
