@@ -40,6 +40,9 @@ TASKS_BESIDE: Final = 2
 """Tasks of a stage beside the query. With more than the spare slots could hold, the query's next batch, which needs all
 of its slots at once, would find some taken, and fail."""
 
+_BULK_OPTIONS: Final = {"kafka.max.poll.records": "20000", "kafka.max.partition.fetch.bytes": str(2 * 2**20)}
+"""After each poll Spark's source asks for the ends of the partition, and fetches anew what it had not polled yet."""
+
 
 @dataclass(frozen=True, slots=True)
 class SparkSettings:
@@ -65,7 +68,7 @@ class SparkSettings:
     master: str = "local"
     driver_memory: str = "1g"
     kafka_options: Mapping[str, str] = field(default_factory=dict)
-    max_offsets_per_batch: int = 400_000
+    max_offsets_per_batch: int = 1_000_000
     driver_flags: tuple[str, ...] = ()
     exit_within_s: float = 3.0
 
@@ -150,7 +153,7 @@ class Spark:
             .option("failOnDataLoss", "false")
         )
         if catching_up:
-            reader = reader.option("maxOffsetsPerTrigger", self.settings.max_offsets_per_batch)
+            reader = reader.option("maxOffsetsPerTrigger", self.settings.max_offsets_per_batch).options(**_BULK_OPTIONS)
         return reader.load()
 
     def high_scores(self) -> DataFrame:
