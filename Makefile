@@ -8,12 +8,14 @@ STAMP := $(VENV)/.installed
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet
 TESTS ?=
+BENCH ?=
+RUNS ?= 3
 CHECK_JSONSCHEMA := build/check-jsonschema/bin/check-jsonschema
 # Debian packages of the system tests, each named as its program; that of chromium-driver is chromedriver.
 SYSTEM_PACKAGES := nginx debootstrap openssl chromium chromium-driver
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-system faults check format lock relock-jars clean
+.PHONY: help demo test test-system faults bench check format lock relock-jars clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
@@ -33,6 +35,10 @@ test-system: need-java need-system $(STAMP) $(CHECK_JSONSCHEMA) ## run the tests
 faults: need-java $(STAMP) ## let everything go wrong while events flow; prints a table (half an hour)
 	@$(BIN)/leaderboard jars >/dev/null
 	@$(BIN)/pytest --numprocesses 2 --dist worksteal -m faults $(or $(TESTS),tests/faults)
+
+bench: need-java need-wrk $(STAMP) ## measure; nothing else may run (some: make bench BENCH="drain reads" RUNS=1)
+	@$(BIN)/leaderboard jars >/dev/null
+	@$(BIN)/python -m benchmarks --runs $(RUNS) --to build/benchmarks.md $(BENCH)
 
 check: $(STAMP) ## ruff and mypy
 	@$(BIN)/ruff check
@@ -73,7 +79,7 @@ $(CHECK_JSONSCHEMA): | need-python
 	@build/check-jsonschema/bin/python -m pip install --disable-pip-version-check --quiet check-jsonschema==0.39.0
 
 # $(error) ends make with exactly one line.
-.PHONY: need-python need-java need-system
+.PHONY: need-python need-java need-wrk need-system
 python_problem = $(shell $(PYTHON) -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' \
 	>/dev/null 2>&1 || echo "$(PYTHON) is not a Python 3.11 or later with venv: install one, or name it: make PYTHON=/path/to/python3")
 java_problem = $(shell $(if $(JAVA_HOME),JAVA_HOME='$(JAVA_HOME)') $(PYTHON) -m app.java)
@@ -86,6 +92,9 @@ need-java: need-python
 
 system_missing = $(strip $(foreach each,$(SYSTEM_PACKAGES),$(if $(shell PATH="$$PATH:/usr/sbin" command -v $(each:chromium-driver=chromedriver)),,$(each))))
 may_install = $(shell [ "$$(id -u)" = 0 ] && command -v apt-get)
+
+need-wrk:
+	$(if $(shell command -v wrk),,$(error the benchmarks need wrk: install it, as Debian does with apt-get install wrk))
 
 need-system:
 	$(if $(system_missing),$(if $(may_install),,$(error the system tests need $(system_missing): install it, or run this as root on Debian)))

@@ -27,7 +27,7 @@ class Figure:
         middle, low, high = (
             f"{each:,.{self.digits}f}" for each in (statistics.median(self.values), min(self.values), max(self.values))
         )
-        return f"{middle} {self.unit} ({low} – {high}, {len(self.values)})"
+        return f"{middle} {self.unit} ({low} to {high}, {len(self.values)})"
 
 
 def of_runs(runs: Iterable[Iterable[Figure]]) -> list[Figure]:
@@ -44,7 +44,7 @@ def markdown(figures: Iterable[Figure]) -> str:
     """Return a table: median, and in brackets the lowest, the highest and how many runs."""
     return "\n".join(
         [
-            "| what | median (lowest – highest, runs) |",
+            "| what | median (lowest to highest, runs) |",
             "| --- | --- |",
             *(f"| {each.what} | {each} |" for each in figures),
         ]

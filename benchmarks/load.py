@@ -16,9 +16,11 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, islice
+from multiprocessing.synchronize import Event
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -34,6 +36,8 @@ SENDERS = 2
 _CHUNK = 20_000
 _DRAWN = 200_000
 _BATCH_BYTES = 256 * 1024
+_TICK_S = 0.005
+_PART_AT_A_RATE = SENDERS
 
 
 @dataclass(frozen=True)
@@ -125,6 +129,11 @@ class Best:
 def fill(kafka: KafkaConnection, load: Load, limit: int = 3) -> Best:
     """Create the topics and send everything; return the boards that have to come out."""
     asyncio.run(_send_tables(kafka, load))
+    return send_scores(kafka, load, limit)
+
+
+def send_scores(kafka: KafkaConnection, load: Load, limit: int = 3) -> Best:
+    """Send the events alone; return the boards that they make."""
     best = Best(limit)
     shares = [load.events // SENDERS] * SENDERS
     shares[0] += load.events - sum(shares)
@@ -132,6 +141,31 @@ def fill(kafka: KafkaConnection, load: Load, limit: int = 3) -> Best:
         for part in pool.starmap(partial(_send_share, kafka, load, limit), enumerate(shares)):
             best.merge(part)
     return best
+
+
+@contextmanager
+def sending(kafka: KafkaConnection, rate: int, load: Load) -> Iterator[None]:
+    """Have another process send so many events a second while the block runs."""
+    context = multiprocessing.get_context("spawn")
+    stop = context.Event()
+    sender = context.Process(target=_be_sender, args=(kafka, rate, load, stop), daemon=True)
+    sender.start()
+    try:
+        yield
+        if not sender.is_alive():
+            raise RuntimeError("the sender has ended early")
+    finally:
+        stop.set()
+        sender.join()
+
+
+def sent_at_a_rate(load: Load, events: int) -> Iterator[Scores]:
+    """Yield the events that `sending` begins with, so many."""
+    for chunk in load.scores(sys.maxsize, _PART_AT_A_RATE):
+        yield Scores(*(column[:events] for column in chunk))
+        events -= len(chunk.scores)
+        if events <= 0:
+            return
 
 
 def producer(kafka: KafkaConnection, **settings: Any) -> AIOKafkaProducer:
@@ -164,6 +198,27 @@ async def _send_chunk(sender: AIOKafkaProducer, partition: int, chunk: Scores) -
             batch = sender.create_batch()
             batch.append(timestamp=now_ms, key=None, value=each)
     await sender.send_batch(batch, SCORE_EVENTS, partition=partition)
+
+
+def _be_sender(kafka: KafkaConnection, rate: int, load: Load, stop: Event) -> None:
+    asyncio.run(_send_at(kafka, rate, load, stop))
+
+
+async def _send_at(kafka: KafkaConnection, rate: int, load: Load, stop: Event) -> None:
+    values = (each for chunk in load.scores(sys.maxsize, _PART_AT_A_RATE) for each in chunk.values())
+    async with producer(kafka) as sender:
+        began_s, sent = time.monotonic(), 0
+        while not stop.is_set():
+            due = int((time.monotonic() - began_s) * rate)
+            for partition in range(PARTITIONS):
+                count = (due - sent + partition) // PARTITIONS
+                batch = sender.create_batch()
+                for value in islice(values, count):
+                    batch.append(timestamp=None, key=None, value=value)
+                if count:
+                    await sender.send_batch(batch, SCORE_EVENTS, partition=partition)
+            sent = due
+            await asyncio.sleep(_TICK_S)
 
 
 async def _send_tables(kafka: KafkaConnection, load: Load) -> None:

@@ -8,14 +8,16 @@ from typing import Any, Self
 
 import psutil
 
-_SAMPLE_S = 0.1
+_SAMPLE_S = 0.2
 
 
 class ProcessTree:
     """Samples the memory of a process and its children while the block runs; a context manager.
 
+    Memory is proportional (PSS), in 10^6 bytes: what two of them share counts once.
+
     Attributes:
-        peak_mb: the most resident memory at one time, in 10^6 bytes; pages that two of them share count twice.
+        peak_mb: the most at one time.
 
     Args:
         pid: the process.
@@ -28,9 +30,9 @@ class ProcessTree:
         self._thread = threading.Thread(target=self._sample, daemon=True)
 
     @property
-    def rss_mb(self) -> float:
-        """The resident memory now."""
-        return sum(_of_each(self._members(), lambda process: process.memory_info().rss)) / 1e6
+    def pss_mb(self) -> float:
+        """The memory now."""
+        return sum(_of_each(self._members(), lambda process: process.memory_full_info().pss)) / 1e6
 
     @property
     def cpu_s(self) -> float:
@@ -50,7 +52,7 @@ class ProcessTree:
 
     def _sample(self) -> None:
         while not self._end.wait(_SAMPLE_S):
-            self.peak_mb = max(self.peak_mb, self.rss_mb)
+            self.peak_mb = max(self.peak_mb, self.pss_mb)
 
 
 def _of_each(processes: list[psutil.Process], what: Callable[[psutil.Process], Any]) -> list[float]:

@@ -1,6 +1,6 @@
 """What open live updates cost: memory of one instance with many clients, and the time until all have a change.
 
-    .venv/bin/python benchmarks/streams.py [clients]
+    .venv/bin/python -m benchmarks.streams [CLIENTS]
 
 One instance with fake boards behind the real server, in this process; the clients are in another one. Opens 5,000
 streams of one board, then as many of different boards. Needs as many open files: `ulimit -n 20000`.
@@ -13,6 +13,7 @@ import multiprocessing
 import socket
 import sys
 import time
+from collections.abc import Iterator
 from multiprocessing.connection import Connection
 
 import psutil
@@ -22,6 +23,7 @@ from api.components import Components, Stopping
 from api.main import create_app
 from app.http_connection import Limits
 from app.http_server import HttpServer
+from benchmarks.figures import Figure, markdown
 from tests.drivers.fake_queries import FakeQueries, board_of
 from topology.host_metadata import ClusterMap, HostInfo, HostMetadata
 
@@ -30,21 +32,23 @@ BOARDS = 5_000
 AT_ONCE = 100
 
 
-def main() -> None:
-    """Print a line for each case."""
-    clients = int(sys.argv[1]) if len(sys.argv) > 1 else CLIENTS
-    ours, theirs = multiprocessing.get_context("spawn").Pipe()
-    process = multiprocessing.get_context("spawn").Process(target=run_clients, args=(theirs,), daemon=True)
+def run(clients: int = CLIENTS) -> Iterator[Figure]:
+    """Yield the figures of one run."""
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=run_clients, args=(theirs,), daemon=True)
+    figures: list[Figure] = []
     process.start()
     try:
-        uvloop.run(measure(ours, clients))
+        uvloop.run(measure(ours, clients, figures))
     finally:
         process.terminate()
         process.join()
+    yield from figures
 
 
-async def measure(clients_of: Connection, clients: int) -> None:
-    """Run the instance; the clients do what they are told over the pipe."""
+async def measure(clients_of: Connection, clients: int, figures: list[Figure]) -> None:
+    """Run the instance, and note figures; the clients do what they are told over the pipe."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     host = HostInfo("127.0.0.1", port)
@@ -58,17 +62,13 @@ async def measure(clients_of: Connection, clients: int) -> None:
     server = HttpServer(app, "127.0.0.1", port, Limits(connections=2 * clients))
     await server.start()
     rss = psutil.Process().memory_info
-    before = rss().rss
-    print(
-        f"{'streams':28} {'opened in':>10} {'RSS before':>11} {'RSS with all':>13} {'a stream':>9}"
-        f" {'change at all':>14}"
-    )
     for name, boards in (("of one board", 1), ("of a board each", clients)):
         began_s = time.monotonic()
         await told(clients_of, ("open", port, clients, boards))
         opened_s = time.monotonic() - began_s
         with_all = rss().rss
-        fanned = "-"
+        figures.append(Figure(f"{clients:,} streams {name}: memory of the instance", "MB", [with_all / 1e6], 0))
+        figures.append(Figure(f"{clients:,} streams {name}: until all are open", "s", [opened_s]))
         if boards == 1:
             entry = board_of(1, 1)[0]._replace(score=1e9)
             queries.shared_boards = {**queries.shared_boards, 1: [entry]}
@@ -76,14 +76,8 @@ async def measure(clients_of: Connection, clients: int) -> None:
             await asyncio.sleep(0.5)
             began_s = time.time()
             queries.changed(1)
-            last_s = await waiting
-            fanned = f"{(float(str(last_s)) - began_s) * 1000:.0f} ms"
-        each_kb = (with_all - before) / clients / 1024
-        print(
-            f"{f'{clients} {name}':28} {opened_s:8.1f} s {before / 2**20:8.0f} MB {with_all / 2**20:10.0f} MB"
-            f" {each_kb:6.1f} KB {fanned:>14}",
-            flush=True,
-        )
+            last_s = float(str(await waiting))
+            figures.append(Figure(f"{clients:,} streams {name}: until all have a change", "s", [last_s - began_s], 2))
         await told(clients_of, ("close",))
         while queries.watchers:
             await asyncio.sleep(0.05)
@@ -128,6 +122,11 @@ async def _open(port: int, product_id: int) -> tuple[asyncio.StreamReader, async
     await reader.readuntil(b"data: ")
     await reader.readuntil(b"\n\n")
     return reader, writer
+
+
+def main() -> None:
+    """Print the table of one run."""
+    print(markdown(run(*map(int, sys.argv[1:]))))
 
 
 if __name__ == "__main__":

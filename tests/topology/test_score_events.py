@@ -73,6 +73,49 @@ def test_damaged_records_are_judged_as_a_strict_parser_does(spark: Spark) -> Non
         assert want is not None or reason, value
 
 
+def test_events_that_need_no_json_reader_are_what_a_strict_parser_makes_of_them(spark: Spark) -> None:
+    seeded = random.Random(SEED)
+    values: list[bytes | None] = [plain(seeded) for _ in range(MUTANTS)]
+    for value, (reason, *fields) in zip(values, judged(spark, values), strict=True):
+        want = strictly_parsed(value or b"")
+        assert (None if reason else tuple(fields)) == want, (value, reason)
+
+
+def plain(seeded: random.Random) -> bytes:
+    """Return the three fields in any order, with any white space, and with numbers at and beyond their bounds."""
+    numbers = [
+        "0",
+        "-0",
+        "7",
+        "-1.50",
+        "0.1",
+        "-0.0",
+        "1e3",
+        "1E-400",
+        "1.5e308",
+        "2e308",
+        "007",
+        "1.",
+        ".5",
+        "+1",
+        "NaN",
+    ]
+    numbers += [str(seeded.randrange(-(10**digits), 10**digits)) for digits in (3, 17, 18, 19, 20)]
+    numbers += [f"{seeded.random() * 10**digits:.{seeded.randrange(25)}f}" for digits in (0, 6, 17, 22)]
+
+    def space() -> str:
+        return seeded.choice(("", "", "", " ", "\t", "\r\n", "  "))
+
+    names = ["score", "product_id", "player_id"]
+    seeded.shuffle(names)
+    ids = ["0", "-0", "1", "-17", *numbers[-9:-4], seeded.choice(numbers)]
+    fields = [
+        f'{space()}"{name}"{space()}:{space()}{seeded.choice(numbers if name == "score" else ids)}{space()}'
+        for name in names
+    ]
+    return f"{space()}{{{','.join(fields)}}}{space()}".encode()
+
+
 def damaged(seeded: random.Random, value: bytes) -> bytes:
     """Return a value with one to three small damages."""
     changed = bytearray(value)

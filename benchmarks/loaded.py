@@ -1,0 +1,84 @@
+"""A broker with the load and instances that serve it, on this machine, with the service's default settings."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Self
+
+import psutil
+
+from app.broker import Broker
+from benchmarks.load import Load, fill
+from tests.drivers.instance import Instance
+from tests.drivers.replicas import Replicas
+from tests.waiting import wait_until
+
+DEFAULTS = {"CHECKPOINT_INTERVAL_S": 60, "TABLES_REFRESH_S": 60}
+"""Of the service; the tests' instances have others."""
+
+DEADLINE_S = 600.0
+LOOK_EVERY_S = 0.1
+
+
+class Loaded:
+    """A context manager that starts a broker, fills it, and ends what was started.
+
+    Args:
+        load: what the topics hold.
+        settings: of the instances, without their prefix.
+
+    Attributes:
+        broker: the broker.
+        replicas: instances, none at first.
+        best: the best scores of what the topics hold.
+    """
+
+    def __init__(self, load: Load, **settings: object) -> None:
+        self._load = load
+        self._settings = {**DEFAULTS, **settings}
+        self._open = ExitStack()
+
+    def __enter__(self) -> Self:
+        with ExitStack() as opened:
+            directory = Path(opened.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True)))
+            self.broker = opened.enter_context(Broker(directory / "kafka"))
+            self.best = fill(self.broker.connection, self._load)
+            servers = self.broker.bootstrap_servers
+            self.replicas = opened.enter_context(Replicas(directory, servers, **self._settings))
+            self._open = opened.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    @property
+    def expected(self) -> dict[str, Any]:
+        """The body of `GET /leaderboard` once everything is in it."""
+        return self.best.boards()
+
+    def start(self) -> Instance:
+        """Start one more instance."""
+        (instance,) = self.replicas.add()
+        return instance
+
+    def wait_until_exact(self, instance: Instance) -> None:
+        """Wait until it serves what it has to."""
+        expected = self.expected
+        wait_until(lambda: bool(instance.boards() == expected), DEADLINE_S, "the boards are exact", LOOK_EVERY_S)
+
+    def start_and_settle(self) -> Instance:
+        """Start one more instance and wait until it serves, all members have their share, and real time runs."""
+        instance = self.start()
+        self.wait_until_exact(instance)
+        self.replicas.wait_until_settled(DEADLINE_S)
+        self.replicas.stream_holder.wait_for_real_time(DEADLINE_S)
+        return instance
+
+
+def pin(instance: Instance, core: int) -> None:
+    """Let the process of an instance run on one core; its JVM keeps all."""
+    pid = instance.process.pid
+    for thread in psutil.Process(pid).threads():
+        psutil.Process(thread.id).cpu_affinity([core])

@@ -1,0 +1,74 @@
+"""How many reads one instance answers: one board, all boards, not modified, forwarded, and while the stream catches up.
+
+    .venv/bin/python -m benchmarks.reads
+
+Needs wrk. The instance that is asked has one core, wrk the other; 1,000 boards, 100,000 players, 32 connections.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+from benchmarks.figures import Figure, markdown
+from benchmarks.load import Load, send_scores
+from benchmarks.loaded import Loaded, pin
+from benchmarks.wrk import Reads, wrk
+from tests.drivers.instance import Instance
+
+EVENTS = 200_000
+BACKLOG = 2_000_000
+SECONDS = 8.0
+CORE, CORE_OF_WRK = 0, 1
+
+
+def run() -> Iterator[Figure]:
+    """Yield the figures of one run."""
+    load = Load(events=EVENTS)
+    with Loaded(load) as system:
+        instance = system.start_and_settle()
+        pin(instance, CORE)
+        etag = instance.get("/leaderboard/1").headers["etag"]
+        yield from _figures("one board", _read(instance, "/leaderboard/1"))
+        yield from _figures("one board, not modified", _read(instance, "/leaderboard/1", {"If-None-Match": etag}))
+        yield from _figures("all 1,000 boards", _read(instance, "/leaderboard"))
+
+        other = system.start_and_settle()
+        pin(other, CORE)
+        far = next(p for p in system.expected if _served_by(other, p) == instance.address)
+        yield from _figures("one board, forwarded", _read(other, f"/leaderboard/{far}"))
+        yield from _figures("all 1,000 boards of two instances", _read(other, "/leaderboard"))
+        system.replicas.terminate(other)
+
+        system.replicas.wait_until_settled()
+        assert instance.terminate() == 0
+        send_scores(system.broker.connection, replace(load, events=BACKLOG, seed=load.seed + 1))
+        instance.start()
+        instance.wait_for_log("starting ▸ catching up", 60)
+        reads = wrk(f"{instance.url}/leaderboard/1", {}, seconds=SECONDS)
+        assert "caught up" not in instance.log(), "it caught up before the reads had ended"
+        yield from _figures("one board, while the stream catches up", reads)
+
+
+def _read(instance: Instance, path: str, headers: Mapping[str, str] = MappingProxyType({})) -> Reads:
+    wrk(f"{instance.url}{path}", headers, seconds=1, core=CORE_OF_WRK)
+    return wrk(f"{instance.url}{path}", headers, seconds=SECONDS, core=CORE_OF_WRK)
+
+
+def _served_by(instance: Instance, product: str) -> str:
+    return str(instance.get(f"/leaderboard/{product}").headers["x-served-by"])
+
+
+def _figures(what: str, reads: Reads) -> Iterator[Figure]:
+    yield Figure(what, "req/s", [reads.per_s], 0)
+    yield Figure(f"{what}, p99", "ms", [reads.p99_ms])
+
+
+def main() -> None:
+    """Print the table of one run."""
+    print(markdown(run()))
+
+
+if __name__ == "__main__":
+    main()

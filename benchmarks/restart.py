@@ -1,0 +1,58 @@
+"""How soon boards are served after a start: on its state, without it, and when the process before was just killed.
+
+    .venv/bin/python -m benchmarks.restart
+
+One instance with 1,000 boards and 100,000 players. "Served" is every board exact over HTTP; the stream comes later.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Iterator
+
+from benchmarks.figures import Figure, markdown
+from benchmarks.load import Load
+from benchmarks.loaded import Loaded
+from tests.drivers.instance import Instance
+
+EVENTS = 200_000
+
+
+def run() -> Iterator[Figure]:
+    """Yield the figures of one run."""
+    with Loaded(Load(events=EVENTS)) as system:
+        instance = system.start_and_settle()
+        for name, before in (
+            ("start with its state", _stop),
+            ("start without its state", _stop_and_wipe),
+            ("start at once after kill -9", Instance.kill),
+        ):
+            yield Figure(f"{name}, every board served", "s", [_served_after_s(system, instance, before)], 2)
+            instance.wait_for_real_time()
+
+
+def _served_after_s(system: Loaded, instance: Instance, before: Callable[[Instance], None]) -> float:
+    before(instance)
+    began_s = time.monotonic()
+    instance.start()
+    system.wait_until_exact(instance)
+    return time.monotonic() - began_s
+
+
+def _stop(instance: Instance) -> None:
+    assert instance.terminate() == 0
+
+
+def _stop_and_wipe(instance: Instance) -> None:
+    _stop(instance)
+    shutil.rmtree(instance.directory / "state")
+
+
+def main() -> None:
+    """Print the table of one run."""
+    print(markdown(run()))
+
+
+if __name__ == "__main__":
+    main()
