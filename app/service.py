@@ -251,6 +251,7 @@ class Service:
             log_file=state_dir / "spark.log",
             master=settings.spark_master,
             driver_memory=settings.driver_memory,
+            conf=settings.further_spark_conf,
             driver_flags=tuple(spark_class_data(jars).flags()),
         )
         stream = StreamSettings(
@@ -261,7 +262,8 @@ class Service:
             checkpoint_interval_s=settings.checkpoint_interval_s,
             tables_refresh_s=settings.tables_refresh_s,
         )
-        return StreamThread(stream, _LocalTables(self.materializer, self._stores))
+        tables = _LocalTables(self.materializer, self._stores)
+        return StreamThread(stream, tables, lambda: self.materializer.freshness.delays_s)
 
 
 class _LocalTables:

@@ -1,6 +1,7 @@
 """The settings of one instance, read from the environment once, at the start; nothing else reads them there."""
 
 import difflib
+import json
 import os
 import re
 import socket
@@ -53,6 +54,14 @@ def _check_tokens(value: SecretStr) -> SecretStr:
     return value
 
 
+def _check_conf(value: SecretStr) -> SecretStr:
+    found = json.loads(value.get_secret_value() or "{}")
+    named = isinstance(found, dict) and all(name.startswith("spark.") for name in found)
+    if not named or not all(isinstance(each, str) for each in found.values()):
+        raise ValueError("not settings of Spark")
+    return value
+
+
 def _split(listed: str) -> tuple[str, ...]:
     return tuple(each.strip() for each in listed.split(",")) if listed else ()
 
@@ -89,6 +98,10 @@ class Settings(BaseSettings):
     )
     driver_memory: str = Field(
         "1g", pattern=r"^[1-9][0-9]*[kmgtKMGT]$", description="heap of the Spark driver, such as 512m or 2g"
+    )
+    spark_conf: Annotated[SecretStr, AfterValidator(_check_conf)] = Field(
+        SecretStr(""),
+        description='further settings of Spark, a JSON object of texts such as {"spark.executor.memory": "2g"}',
     )
     num_standby_replicas: int = Field(1, ge=0, description="warm copies of each store partition, at least 0")
     session_timeout_ms: int = Field(
@@ -153,6 +166,12 @@ class Settings(BaseSettings):
             private=bool(self.tokens.api),
             cors_origins=_split(self.cors_origins),
         )
+
+    @property
+    def further_spark_conf(self) -> dict[str, str]:
+        """Settings of Spark beyond those that the topology needs."""
+        conf: dict[str, str] = json.loads(self.spark_conf.get_secret_value() or "{}")
+        return conf
 
     @cached_property
     def kafka(self) -> KafkaConnection:

@@ -52,6 +52,7 @@ class SparkSettings:
         kafka: how its Kafka clients connect.
         master: `local`, or any Spark master URL.
         driver_memory: heap of the driver, such as `1g`.
+        conf: further settings of Spark; those that the topology needs stay as it needs them.
         jars: the Kafka connector and what it needs.
         work_dir: a directory of this process alone, emptied at each start.
         log_file: where Spark logs.
@@ -67,6 +68,7 @@ class SparkSettings:
     log_file: Path
     master: str = "local"
     driver_memory: str = "1g"
+    conf: Mapping[str, str] = field(default_factory=dict)
     kafka_options: Mapping[str, str] = field(default_factory=dict)
     max_offsets_per_batch: int = 1_000_000
     driver_flags: tuple[str, ...] = ()
@@ -93,7 +95,10 @@ class Spark:
         _make_empty(settings.work_dir)
         settings.log_file.parent.mkdir(parents=True, exist_ok=True)
         with translated():
-            conf = SparkConf(loadDefaults=False).setAll(list(_conf(settings, slots, shuffle_partitions).items()))
+            own = _conf(settings, slots, shuffle_partitions)
+            if ignored := sorted(settings.conf.keys() & own.keys()):
+                logger.warning("the topology needs its own %s: what was set is ignored", ", ".join(ignored))
+            conf = SparkConf(loadDefaults=False).setAll(list({**settings.conf, **own}.items()))
             gateway = launch_gateway(conf, _popen_kwargs())  # type: ignore[no-untyped-call]
             self._jvm_process: subprocess.Popen[bytes] = gateway.proc
             threading.Thread(

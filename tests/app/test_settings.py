@@ -28,6 +28,7 @@ def test_the_defaults_are_those_of_the_contract() -> None:
         "state_dir": Path("state"),
         "checkpoint_uri": f"file://{Path.cwd()}/state/checkpoint",
         "spark_master": "local",
+        "spark_conf": SecretStr(""),
         "driver_memory": "1g",
         "num_standby_replicas": 1,
         "session_timeout_ms": 6000,
@@ -68,6 +69,7 @@ RIGHT = {
     "state_dir": ["/srv/state", "here"],
     "checkpoint_uri": ["file:///srv/c", "s3a://bucket/path", "hdfs://name:8020/c"],
     "spark_master": ["local", "local[10]", "spark://host:7077", "k8s://https://host:443", "yarn"],
+    "spark_conf": ["{}", '{"spark.executor.memory": "2g"}'],
     "driver_memory": ["1g", "512m", "2G"],
     "num_standby_replicas": ["0", "2"],
     "session_timeout_ms": ["1000", "45000"],
@@ -109,6 +111,7 @@ WRONG = {
     "advertised": ["", "here", "here:0", "here:99999", ":7000", "a:1,b:2"],
     "checkpoint_uri": ["", "/srv/c", "checkpoint", "file: /x"],
     "spark_master": ["", "local [2]"],
+    "spark_conf": ["{", "[]", "spark.a=1", '{"a": "1"}', '{"spark.a": 1}', '{"spark.a": null}'],
     "driver_memory": ["", "1", "0g", "1gb", "1.5g", "g"],
     "num_standby_replicas": ["-1", "one"],
     "session_timeout_ms": ["999", "6s"],
@@ -155,7 +158,7 @@ def test_a_wrong_value_is_one_line_with_variable_value_and_what_is_right(
     monkeypatch.setenv(variable, value)
     with pytest.raises(SetupError) as caught:
         read_settings()
-    shown = "" if name.endswith("_token") else f"={value}"
+    shown = "" if isinstance(Settings.model_fields[name].default, SecretStr) else f"={value}"
     assert str(caught.value) == f"{variable}{shown} cannot be used: {Settings.model_fields[name].description}"
 
 

@@ -1,0 +1,51 @@
+"""The stream on a standalone Spark cluster, with a checkpoint that all share: what is lost of it costs time only."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.drivers.faults_world import World
+from tests.drivers.spark_cluster import HOST, SparkCluster
+
+pytestmark = pytest.mark.system
+
+SEED = 4711
+_HERE = {"spark.driver.host": HOST, "spark.driver.bindAddress": HOST, "spark.executor.memory": "512m"}
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[SparkCluster]:
+    # The query holds eight slots: neither worker has as many.
+    with SparkCluster(tmp_path / "cluster", workers=2, cores=7) as cluster:
+        yield cluster
+
+
+def test_killing_an_executor_and_a_worker_loses_nothing(
+    cluster: SparkCluster, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    note = partial(record_property, "note")
+    with World(tmp_path, SEED, note, SPARK_MASTER=cluster.url, SPARK_CONF=json.dumps(_HERE)) as world:
+        world.start()
+        assert len(cluster.executors) == 2
+        world.flow.wait_for(500)
+
+        cluster.executors[0].kill()
+        world.instance.wait_for_log("running ▸ error", 60)
+        world.note(f"executor lost: new scores shown after {world.probe():.1f} s")
+        world.flow.wait_for(500)
+
+        world.instance.wait_for_real_time()
+        cluster.add_worker()
+        cluster.kill(cluster.workers[0])
+        world.instance.wait_for_log("running ▸ error", 60, times=2)
+        world.note(f"worker lost: new scores shown after {world.probe():.1f} s")
+        world.flow.wait_for(500)
+
+        world.check()
+        world.check_dead_letters()
+        assert "its checkpoint cannot be used" not in world.instance.log()
