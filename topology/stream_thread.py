@@ -11,7 +11,7 @@ import logging
 import threading
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final, Never
@@ -24,9 +24,10 @@ from topology.failures import Failures
 from topology.generation_run import GenerationRun, TableSource, table_rows
 from topology.generations import Origin
 from topology.global_table import TableChanges
+from topology.histogram import Histogram
 from topology.leaderboard import Tables
 from topology.spark import SPARE_SLOTS, Spark, SparkSettings
-from topology.stream_plan import Next, Plan, plan_refresh
+from topology.stream_plan import Lateness, Next, Plan, plan_refresh
 from topology.stream_query import POLL_S, BatchReport, StreamQuery
 from topology.stream_status import NEXT_STATES, IllegalTransition, StreamState, StreamStatus
 from topology.topic_ids import TopicDescription
@@ -37,6 +38,11 @@ logger = logging.getLogger(__name__)
 
 _BEHIND_LIMIT_EVENTS: Final = 100_000
 """Real time that ends a batch this far behind, and further than at the batch before, does not keep up."""
+
+_LOOK_AT_DELAYS_EVERY_S: Final = 5.0
+
+_UNKNOWN: Final = -1
+"""Of a generation that another process began: rows were added since then, for all that is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +66,10 @@ class StreamSettings:
     tables_refresh_s: int = 60
 
 
+def _no_delays() -> Histogram:
+    return Histogram(())
+
+
 class _Stopped(Exception):
     """Leaves the work at hand because a stop was asked for."""
 
@@ -70,19 +80,25 @@ class StreamThread:
     Args:
         settings: how the topology runs.
         tables: the global tables of this instance.
+        board_delays_s: how long score events took to the boards of this instance, so far.
     """
 
-    def __init__(self, settings: StreamSettings, tables: TableSource) -> None:
+    def __init__(
+        self, settings: StreamSettings, tables: TableSource, board_delays_s: Callable[[], Histogram] = _no_delays
+    ) -> None:
         self._settings = settings
         self._tables = tables
+        self._board_delays_s = board_delays_s
         self._status = StreamStatus()
         self._stop = threading.Event()
         self._spark: Spark | None = None
         self._snapshots: list[str] = []
         self._snapshot_changes = TableChanges(0, 0)
+        self._added_before_generation = _UNKNOWN
         self._surveyed_changes: TableChanges | None = None
         self._surveyed_at = 0.0
         self._may_begin_anew_at = 0.0
+        self._look_at_delays_at = 0.0
         self._letters = DeadLetters(settings.spark.kafka, settings.application_id, self._stop.is_set)
         self._letters_are_due = False
         self._failures = Failures()
@@ -215,6 +231,7 @@ class StreamThread:
         origin = Origin({name: topic.topic_id for name, topic in topics.items()}, self._settings.depth)
         generation = generations.current(directory)
         reason = plan.reason if plan is not None else None
+        added = self._tables.changes().added
         if generation is None:
             reason = "no checkpoint"
         elif reason is None:
@@ -233,6 +250,9 @@ class StreamThread:
         generations.delete_older(directory, generation)
         if reason is not None:
             self._failures.begun_anew()
+            self._added_before_generation = added
+        elif generation.number != self._status.generation:
+            self._added_before_generation = _UNKNOWN
         self._update(generation=generation.number)
         return GenerationRun(spark, directory, generation, self._tables)
 
@@ -273,6 +293,7 @@ class StreamThread:
             run.delete_tables(name)
         del self._snapshots[:-1]
         plan, newer, behind = None, None, 0
+        lateness = Lateness(self._board_delays_s())
         with _running(query):
             while not query.ended():
                 self._check_stop()
@@ -283,6 +304,8 @@ class StreamThread:
                         newer = self._snapshot(run)
                 if self._letters_are_due:
                     self._write_letters(run)
+                if (gives_way := self._falls_behind(lateness)) is not None:
+                    return gives_way, None
                 for report in query.reports():
                     self._count(run, report)
                     if report.behind > max(_BEHIND_LIMIT_EVENTS, behind):
@@ -292,6 +315,23 @@ class StreamThread:
                         return plan, newer
         raise QueryFailed("the query in real time ended by itself")
 
+    def _falls_behind(self, lateness: Lateness) -> Plan | None:
+        """Return a plan when real time does not keep up: at once and not at a commit, a batch may be a minute away.
+
+        What has come since the last commit is then read again, in bulk.
+        """
+        if time.monotonic() < self._look_at_delays_at:
+            return None
+        self._look_at_delays_at = time.monotonic() + _LOOK_AT_DELAYS_EVERY_S
+        if not lateness.grows(self._board_delays_s()):
+            return None
+        uncommitted = self._topics.score_events_after(self._status.positions)
+        if uncommitted <= _BEHIND_LIMIT_EVENTS:
+            return None
+        return Plan(
+            Next.CATCH_UP, f"boards are {lateness.mean_s:.0f} s late and get later, {uncommitted:,} events wait"
+        )
+
     def _survey_is_due(self) -> bool:
         due = time.monotonic() - self._surveyed_at >= self._settings.tables_refresh_s
         return due and self._tables.changes() != self._surveyed_changes
@@ -300,11 +340,17 @@ class StreamThread:
         """Compare the boards with the tables of now, beside the running query."""
         changes = self._tables.changes()
         self._surveyed_changes, self._surveyed_at = changes, time.monotonic()
+        survey = run.survey(tables)
+        may_begin_anew = time.monotonic() >= self._may_begin_anew_at
+        if not may_begin_anew and (survey.short_boards or survey.pending_lost):
+            # Looked at again when that may be mended, also if no table changes until then.
+            self._surveyed_changes = None
+            self._surveyed_at = self._may_begin_anew_at - self._settings.tables_refresh_s
         return plan_refresh(
-            run.survey(tables),
-            rows_added=changes.added > self._snapshot_changes.added,
+            survey,
+            rows_added=changes.added > self._added_before_generation,
             rows_deleted=changes.deleted > self._snapshot_changes.deleted,
-            may_begin_anew=time.monotonic() >= self._may_begin_anew_at,
+            may_begin_anew=may_begin_anew,
         )
 
     def _write_letters(self, run: GenerationRun) -> None:

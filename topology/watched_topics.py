@@ -83,6 +83,11 @@ class WatchedTopics:
             if name == SCORE_EVENTS and now.partitions != topic.partitions:
                 raise TopicChanged(f"topic {name} has {now.partitions} partitions instead of {topic.partitions}")
 
+    def score_events_after(self, positions: Mapping[int, int]) -> int:
+        """Return how many score events lie behind these positions now."""
+        offsets = asyncio.run(topic_offsets(self._kafka, SCORE_EVENTS, self._topics[SCORE_EVENTS].partitions))
+        return sum(end - positions.get(partition, offsets.begin[partition]) for partition, end in offsets.end.items())
+
     def boards_end(self) -> Mapping[int, int]:
         """Return the end offset of each partition of `high-scores`, none of those that hold no record."""
         offsets = asyncio.run(topic_offsets(self._kafka, HIGH_SCORES, self._topics[HIGH_SCORES].partitions))

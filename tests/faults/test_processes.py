@@ -41,8 +41,7 @@ def test_kill_in_real_time(world: MakeWorld) -> None:
 def test_kill_at_a_batch_boundary(world: MakeWorld) -> None:
     fault = in_real_time(world)
     for log in ("offsets", "commits"):
-        batch = fault.checkpoint.newest / "query" / log / str(fault.checkpoint.commits)
-        fault.wait_until(batch.exists, 60, f"{batch} is written")
+        await_the_next(fault, log)
         kill_and_start_again(fault)
         await_a_commit(fault)
     fault.check()
@@ -91,6 +90,18 @@ def await_a_commit(fault: World) -> None:
     fault.probe()
     first = fault.checkpoint.commits
     fault.wait_until(lambda: fault.checkpoint.commits > first, 120, "real time has committed")
+
+
+def await_the_next(fault: World, log: str) -> None:
+    """Wait until the next batch's file is in a log of the checkpoint, also if a generation begins meanwhile."""
+    begun: dict[int, int] = {}
+
+    def written() -> bool:
+        files = fault.checkpoint
+        batch = begun.setdefault(files.generation, files.commits)
+        return (files.newest / "query" / log / str(batch)).exists()
+
+    fault.wait_until(written, 120, f"{log} has the next batch")
 
 
 def kill_and_start_again(fault: World, *, in_real_time: bool = True) -> None:

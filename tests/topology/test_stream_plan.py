@@ -2,8 +2,9 @@
 
 import pytest
 
+from topology.histogram import Histogram
 from topology.snapshots import Survey
-from topology.stream_plan import Next, plan_refresh
+from topology.stream_plan import Lateness, Next, plan_refresh
 
 NOTHING = Survey(newly_known=0, short_boards=0, pending_lost=0)
 
@@ -33,3 +34,28 @@ def test_a_query_does_not_go_on_knowing_who_was_deleted() -> None:
     plan = plan_refresh(NOTHING, rows_added=False, rows_deleted=True, may_begin_anew=True)
     assert plan is not None
     assert plan.next is Next.REFRESH
+
+
+@pytest.mark.parametrize(
+    ("looks", "expected"),
+    [
+        ([[0.01, 0.02]], [False]),
+        ([[0.01], [9.0], [11.0]], [False, False, True]),
+        ([[11.0], [12.0]], [False, False]),
+        ([[1.0], [20.0], [19.0], [18.0]], [False, True, False, False]),
+        ([[1.0], [20.0], [], [21.0, 30.0]], [False, True, False, True]),
+        ([[20.0], [0.01], [15.0]], [False, False, True]),
+        ([[], []], [False, False]),
+    ],
+)
+def test_boards_that_are_late_and_get_later_are_those_of_a_stream_that_does_not_keep_up(
+    looks: list[list[float]], expected: list[bool]
+) -> None:
+    delays_s = Histogram((1.0,))
+    delays_s.observe(100.0)
+    lateness, found = Lateness(delays_s), []
+    for look in looks:
+        for delay_s in look:
+            delays_s.observe(delay_s)
+        found.append(lateness.grows(delays_s))
+    assert found == expected
