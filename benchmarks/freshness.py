@@ -26,7 +26,7 @@ from topology.kafka_connection import KafkaConnection
 from topology.topics import SCORE_EVENTS
 
 RATES = (100, 1_000, 10_000, 20_000, 50_000)
-BACKLOG = 200_000
+BACKLOG = 2_000_000
 SECONDS = 30.0
 WARM_UP_S = 10.0
 OWN_PRODUCT = 1_001
