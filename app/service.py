@@ -263,7 +263,7 @@ class Service:
             tables_refresh_s=settings.tables_refresh_s,
         )
         tables = _LocalTables(self.materializer, self._stores)
-        return StreamThread(stream, tables, lambda: self.materializer.freshness.delays_s)
+        return StreamThread(stream, tables, self.materializer.freshness)
 
 
 class _LocalTables:

@@ -17,21 +17,28 @@ class Freshness:
     Attributes:
         delays_s: seconds from the newest score event of a changed board to the change. What changes a board without a
             newer event says nothing: a repeat, a board published again, a late score with an old timestamp.
+        written: boards that were read.
+        unchanged: those among them that brought nothing new.
         newest_ms: the newest timestamp seen on such a board, wall-clock milliseconds; None before the first.
     """
 
     def __init__(self) -> None:
         self.delays_s = Histogram(_BOUNDS_S)
         self.newest_ms: int | None = None
+        self.written = self.unchanged = 0
 
     def note(self, old: Board | None, new: Board, now_ms: int) -> None:
-        """Take note of a changed board.
+        """Take note of a board that was read.
 
         Args:
             old: the board before.
-            new: the board as it is now.
+            new: the board as it is now, what was read merged into it.
             now_ms: wall-clock time in milliseconds.
         """
+        self.written += 1
+        if new == old:
+            self.unchanged += 1
+            return
         newest = _newest_ms(new)
         if newest is None or (old is not None and newest <= (_newest_ms(old) or 0)):
             return

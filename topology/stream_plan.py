@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from topology.histogram import Histogram
 from topology.snapshots import Survey
 
+_ENOUGH_BOARDS: Final = 1_000
 LATE_S: Final = 10.0
 """Boards this late, and later than a moment ago, are those of a stream that does not keep up."""
 
@@ -52,6 +53,16 @@ class Lateness:
         before_s, self.mean_s = self.mean_s, late_s / changed
         self._was_in_time = self._was_in_time or self.mean_s <= LATE_S
         return self._was_in_time and self.mean_s > max(LATE_S, before_s)
+
+
+def floors_are_old(written: int, unchanged: int) -> bool:
+    """Return whether most boards of a while changed nothing: newer floors would keep their scores from the query.
+
+    Args:
+        written: boards that the query has written.
+        unchanged: those among them that changed nothing.
+    """
+    return written >= _ENOUGH_BOARDS and unchanged > written / 2
 
 
 class Plan(NamedTuple):

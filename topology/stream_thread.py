@@ -11,7 +11,7 @@ import logging
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final, Never
@@ -21,13 +21,13 @@ from topology.checkpoint import CheckpointDirectory
 from topology.dead_letters import DeadLetters
 from topology.errors import LeaderboardError, QueryFailed
 from topology.failures import Failures
+from topology.freshness import Freshness
 from topology.generation_run import GenerationRun, TableSource, table_rows
 from topology.generations import Origin
 from topology.global_table import TableChanges
-from topology.histogram import Histogram
 from topology.leaderboard import Tables
 from topology.spark import SPARE_SLOTS, Spark, SparkSettings
-from topology.stream_plan import Lateness, Next, Plan, plan_refresh
+from topology.stream_plan import Lateness, Next, Plan, floors_are_old, plan_refresh
 from topology.stream_query import POLL_S, BatchReport, StreamQuery
 from topology.stream_status import NEXT_STATES, IllegalTransition, StreamState, StreamStatus
 from topology.topic_ids import TopicDescription
@@ -66,10 +66,6 @@ class StreamSettings:
     tables_refresh_s: int = 60
 
 
-def _no_delays() -> Histogram:
-    return Histogram(())
-
-
 class _Stopped(Exception):
     """Leaves the work at hand because a stop was asked for."""
 
@@ -80,15 +76,13 @@ class StreamThread:
     Args:
         settings: how the topology runs.
         tables: the global tables of this instance.
-        board_delays_s: how long score events took to the boards of this instance, so far.
+        freshness: follows the boards of this instance.
     """
 
-    def __init__(
-        self, settings: StreamSettings, tables: TableSource, board_delays_s: Callable[[], Histogram] = _no_delays
-    ) -> None:
+    def __init__(self, settings: StreamSettings, tables: TableSource, freshness: Freshness | None = None) -> None:
         self._settings = settings
         self._tables = tables
-        self._board_delays_s = board_delays_s
+        self._freshness = freshness or Freshness()
         self._status = StreamStatus()
         self._stop = threading.Event()
         self._spark: Spark | None = None
@@ -293,7 +287,8 @@ class StreamThread:
             run.delete_tables(name)
         del self._snapshots[:-1]
         plan, newer, behind = None, None, 0
-        lateness = Lateness(self._board_delays_s())
+        lateness = Lateness(self._freshness.delays_s)
+        written, unchanged = self._freshness.written, self._freshness.unchanged
         with _running(query):
             while not query.ended():
                 self._check_stop()
@@ -302,12 +297,17 @@ class StreamThread:
                     plan = self._survey(run, tables)
                     if plan is not None and plan.next is Next.REFRESH:
                         newer = self._snapshot(run)
+                if plan is None and floors_are_old(
+                    self._freshness.written - written, self._freshness.unchanged - unchanged
+                ):
+                    plan, newer = Plan(Next.REFRESH, "most boards that are written change nothing"), self._snapshot(run)
                 if self._letters_are_due:
                     self._write_letters(run)
                 if (gives_way := self._falls_behind(lateness)) is not None:
                     return gives_way, None
                 for report in query.reports():
                     self._count(run, report)
+                    written, unchanged = self._freshness.written, self._freshness.unchanged
                     if report.behind > max(_BEHIND_LIMIT_EVENTS, behind):
                         plan = plan or Plan(Next.CATCH_UP, f"{report.behind:,} events behind")
                     behind = report.behind
@@ -323,7 +323,7 @@ class StreamThread:
         if time.monotonic() < self._look_at_delays_at:
             return None
         self._look_at_delays_at = time.monotonic() + _LOOK_AT_DELAYS_EVERY_S
-        if not lateness.grows(self._board_delays_s()):
+        if not lateness.grows(self._freshness.delays_s):
             return None
         uncommitted = self._topics.score_events_after(self._status.positions)
         if uncommitted <= _BEHIND_LIMIT_EVENTS:

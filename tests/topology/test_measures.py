@@ -75,6 +75,14 @@ def test_the_newest_event_never_goes_back() -> None:
     assert freshness.newest_ms == 1_000
 
 
+def test_boards_that_bring_nothing_new_are_counted() -> None:
+    freshness = Freshness()
+    freshness.note(None, board(1_000), now_ms=1_000)
+    freshness.note(board(1_000), board(1_000), now_ms=1_000)
+    freshness.note(board(1_000), board(1_000, 2_000), now_ms=2_000)
+    assert (freshness.written, freshness.unchanged) == (3, 1)
+
+
 def test_a_store_on_disk_tells_its_size(tmp_path: Path) -> None:
     directory = StateDirectory(tmp_path, "application")
     store = directory.open("players", 0)

@@ -4,7 +4,7 @@ import pytest
 
 from topology.histogram import Histogram
 from topology.snapshots import Survey
-from topology.stream_plan import Lateness, Next, plan_refresh
+from topology.stream_plan import Lateness, Next, floors_are_old, plan_refresh
 
 NOTHING = Survey(newly_known=0, short_boards=0, pending_lost=0)
 
@@ -59,3 +59,10 @@ def test_boards_that_are_late_and_get_later_are_those_of_a_stream_that_does_not_
             delays_s.observe(delay_s)
         found.append(lateness.grows(delays_s))
     assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("written", "unchanged", "expected"), [(0, 0, False), (999, 999, False), (1_000, 500, False), (1_000, 501, True)]
+)
+def test_floors_are_renewed_when_most_boards_change_nothing(written: int, unchanged: int, expected: bool) -> None:
+    assert floors_are_old(written, unchanged) is expected

@@ -1,0 +1,55 @@
+"""Floors are renewed while the stream runs: scores that cannot reach a board are written to no topic."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from app.broker import Broker
+from tests.drivers.instance import Instance
+from tests.drivers.producer import Inputs
+from tests.waiting import wait_until
+from topology.topic_offsets import topic_offsets
+from topology.topics import HIGH_SCORES
+
+pytestmark = pytest.mark.system
+
+PLAYER, PRODUCT = 1, 1
+PLACES = 20
+LOW = 1_500
+
+
+def test_scores_below_a_full_board_are_dropped_once_most_boards_written_change_nothing(tmp_path: Path) -> None:
+    with Broker(tmp_path / "kafka") as broker:
+        inputs = Inputs(broker.connection)
+        inputs.create_topics()
+        inputs.players({PLAYER: "Player"})
+        inputs.products({PRODUCT: "Game"})
+        with Instance(tmp_path / "instance", broker.bootstrap_servers) as instance:
+            # The stream begins on an empty topic: no board has a floor.
+            instance.wait_for_real_time()
+            inputs.scores([(1_000.0 + number, PLAYER, PRODUCT) for number in range(PLACES)])
+            wait_until(lambda: written(broker) >= PLACES, 60, "each of these scores makes a board")
+            inputs.scores([(1.0 + number / LOW, PLAYER, PRODUCT) for number in range(LOW)])
+            instance.wait_for_log("refresh: most boards that are written change nothing", 120)
+            instance.wait_for_log("refreshing ▸ running", 60)
+            before = written(broker)
+            assert before >= PLACES + LOW
+
+            inputs.scores([(1.0 + number / LOW, PLAYER, PRODUCT) for number in range(LOW)])
+            inputs.scores([(5_000.0, PLAYER, PRODUCT)])
+            wait_until(lambda: best(instance) == 5_000.0, 60, "a score above the floor is shown")
+            assert written(broker) - before < LOW / 10
+
+
+def written(broker: Broker) -> int:
+    """Return how many boards have been written."""
+    return sum(asyncio.run(topic_offsets(broker.connection, HIGH_SCORES, 4)).end.values())
+
+
+def best(instance: Instance) -> float | None:
+    """Return the best score that is shown."""
+    answer = instance.get(f"/leaderboard/{PRODUCT}?limit=1")
+    return float(answer.json()[0]["score"]) if answer.status_code == 200 else None
