@@ -99,7 +99,11 @@ class Spark:
             if ignored := sorted(settings.conf.keys() & own.keys()):
                 logger.warning("the topology needs its own %s: what was set is ignored", ", ".join(ignored))
             conf = SparkConf(loadDefaults=False).setAll(list({**settings.conf, **own}.items()))
-            gateway = launch_gateway(conf, _popen_kwargs())  # type: ignore[no-untyped-call]
+            # What the JVM starts with is on its command line, where everyone can read it: no more than has to be.
+            at_start = [
+                (name, value) for name, value in conf.getAll() if name in own or name.startswith("spark.driver.")
+            ]
+            gateway = launch_gateway(SparkConf(loadDefaults=False).setAll(at_start), _popen_kwargs())  # type: ignore[no-untyped-call]
             self._jvm_process: subprocess.Popen[bytes] = gateway.proc
             threading.Thread(
                 target=_forward_log, args=(self._jvm_process.stderr,), name="spark-log", daemon=True

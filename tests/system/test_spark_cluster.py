@@ -10,12 +10,19 @@ from pathlib import Path
 import pytest
 
 from tests.drivers.faults_world import World
+from tests.drivers.processes import command_lines
 from tests.drivers.spark_cluster import HOST, SparkCluster
 
 pytestmark = pytest.mark.system
 
 SEED = 4711
-_HERE = {"spark.driver.host": HOST, "spark.driver.bindAddress": HOST, "spark.executor.memory": "512m"}
+SECRET = "hunter22"
+_HERE = {
+    "spark.hadoop.fs.s3a.secret.key": SECRET,
+    "spark.driver.host": HOST,
+    "spark.driver.bindAddress": HOST,
+    "spark.executor.memory": "512m",
+}
 
 
 @pytest.fixture
@@ -48,4 +55,5 @@ def test_killing_an_executor_and_a_worker_loses_nothing(
 
         world.check()
         world.check_dead_letters()
+        assert SECRET not in f"{command_lines(world.instance.process.pid)} {world.instance.log()}"
         assert "its checkpoint cannot be used" not in world.instance.log()
