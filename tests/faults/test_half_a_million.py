@@ -12,8 +12,8 @@ from tests.faults.conftest import MakeWorld
 pytestmark = pytest.mark.faults
 
 _EVENTS = 500_000
-_BACKLOG = 420_000
-_PER_S = 800
+_BACKLOG = 440_000
+_PER_S = 1_500
 _KILLS_IN_REAL_TIME = 2
 
 
