@@ -30,7 +30,7 @@ from aiokafka import AIOKafkaProducer
 from topology.kafka_connection import KafkaConnection
 from topology.topics import INPUTS, OUTPUTS, PLAYERS, PRODUCTS, SCORE_EVENTS, create_missing
 
-SEED = 20_2611
+SEED = 202_611
 PARTITIONS = 4
 SENDERS = 2
 _CHUNK = 20_000
