@@ -8,6 +8,8 @@ STAMP := $(VENV)/.installed
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet
 TESTS ?=
+# One alone leaves a core idle for a third of the time, waiting. Each process keeps to neighbours as long as it can.
+TWO_AT_A_TIME := --numprocesses 2 --dist worksteal
 BENCH ?=
 RUNS ?= 3
 CHECK_JSONSCHEMA := build/check-jsonschema/bin/check-jsonschema
@@ -24,17 +26,17 @@ demo: need-java $(STAMP) ## run it all: broker, sample data, service on port 700
 	@$(BIN)/leaderboard demo
 
 test: need-java $(STAMP) ## run the tests (one file: make test TESTS=tests/app/test_settings.py)
-	@$(BIN)/pytest $(TESTS)
+	@$(BIN)/pytest $(if $(TESTS),,$(TWO_AT_A_TIME)) $(TESTS)
 
 # What `leaderboard jars` prepares makes each of the many starts of Spark faster, here and for the faults.
 test-system: need-java need-system $(STAMP) $(CHECK_JSONSCHEMA) ## run the tests that take long or need more from the system
 	@$(BIN)/leaderboard jars >/dev/null
-	@$(BIN)/pytest -m system $(TESTS)
+	@$(BIN)/pytest -m "system$(if $(TESTS),, and not faults)" $(TESTS)
+	@$(if $(TESTS),,$(BIN)/pytest $(TWO_AT_A_TIME) -m "system and faults" tests/faults)
 
-# Two at a time: one alone leaves a core idle for a third of the time, waiting.
 faults: need-java $(STAMP) ## let everything go wrong while events flow; prints a table (half an hour)
 	@$(BIN)/leaderboard jars >/dev/null
-	@$(BIN)/pytest --numprocesses 2 --dist worksteal -m faults $(or $(TESTS),tests/faults)
+	@$(BIN)/pytest $(TWO_AT_A_TIME) -m faults $(or $(TESTS),tests/faults)
 
 bench: need-java need-wrk $(STAMP) ## measure; nothing else may run (some: make bench BENCH="drain reads" RUNS=1)
 	@$(BIN)/leaderboard jars >/dev/null

@@ -7,7 +7,6 @@ One instance with 1,000 boards and 100,000 players. "Served" is every board exac
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Callable, Iterator
 
@@ -46,7 +45,7 @@ def _stop(instance: Instance) -> None:
 
 def _stop_and_wipe(instance: Instance) -> None:
     _stop(instance)
-    shutil.rmtree(instance.directory / "state")
+    instance.lose_state()
 
 
 def main() -> None:

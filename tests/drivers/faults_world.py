@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -30,6 +29,8 @@ INTERVAL_S = 5
 DEPTH = 10
 BACKLOG = 3_000
 PER_S = 200
+LOOK_EVERY_S = 0.1
+"""Most looks ask the instance or Kafka: more of them would take the cores from what is waited for."""
 PROBER = 900
 """A player whose scores tell that new scores are shown; nothing else happens to it."""
 
@@ -132,10 +133,6 @@ class World:
         directory = self.instance.directory
         self.instance = self.make(directory.name)
 
-    def lose_state(self) -> None:
-        """Delete the instance's stores."""
-        shutil.rmtree(self.instance.directory / "state")
-
     # What is seen
 
     def probe(self, deadline_s: float = 240.0) -> float:
@@ -146,10 +143,12 @@ class World:
         self.wait_until(lambda: self._shows(score), deadline_s, f"score {score} of product {LIVE} is shown")
         return time.monotonic() - began_s
 
-    def wait_until(self, condition: Callable[[], bool], deadline_s: float, what: str) -> None:
+    def wait_until(
+        self, condition: Callable[[], bool], deadline_s: float, what: str, every_s: float = LOOK_EVERY_S
+    ) -> None:
         """Wait for a condition; fail with the end of the instance's log."""
         try:
-            wait_until(condition, deadline_s, what)
+            wait_until(condition, deadline_s, what, every_s)
         except AssertionError as error:
             error.add_note(self.instance.log()[-6000:])
             raise
@@ -171,7 +170,7 @@ class World:
         expected = self.ledger.boards(self.depth)
         asked = instance or self.instance
         try:
-            wait_until(lambda: asked.boards(self.depth) == expected, deadline_s, "the boards are those of all events")
+            self.wait_until(lambda: asked.boards(self.depth) == expected, deadline_s, "the boards are right")
         except AssertionError:
             difference = _difference(asked.boards(self.depth), expected)
             raise AssertionError(f"not within {deadline_s} s: {difference}\n{asked.log()[-6000:]}") from None

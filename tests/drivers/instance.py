@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any, Self
 
@@ -118,6 +119,11 @@ class Instance:
         """Send SIGKILL."""
         self.process.kill()
         self.process.wait()
+
+    def lose_state(self) -> None:
+        """Take the stores away, at once: a JVM that has yet to see that its parent is gone still writes there."""
+        lost = tempfile.mkdtemp(prefix="lost-", dir=self.directory)
+        (self.directory / "state").rename(lost)
 
     def __enter__(self) -> Self:
         return self.start()

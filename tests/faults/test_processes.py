@@ -14,6 +14,7 @@ from tests.faults.conftest import MakeWorld
 pytestmark = pytest.mark.faults
 
 _COMMIT_TAKES_S = 3.0
+_AT_ONCE_S = 0.01
 _ROUNDS = 3
 
 
@@ -22,7 +23,9 @@ def test_kill_while_catching_up(world: MakeWorld) -> None:
     fault.instance.start()
     fault.instance.wait_for_log("starting ▸ catching up", 120)
     # While the first micro-batch is at work.
-    fault.wait_until(lambda: any((fault.checkpoint.newest / "query/offsets").glob("0")), 60, "a batch has begun")
+    fault.wait_until(
+        lambda: any((fault.checkpoint.newest / "query/offsets").glob("0")), 60, "a batch has begun", _AT_ONCE_S
+    )
     kill_and_start_again(fault, in_real_time=False)
     fault.check()
     fault.check_dead_letters()
@@ -101,7 +104,7 @@ def await_the_next(fault: World, log: str) -> None:
         batch = begun.setdefault(files.generation, files.commits)
         return (files.newest / "query" / log / str(batch)).exists()
 
-    fault.wait_until(written, 120, f"{log} has the next batch")
+    fault.wait_until(written, 120, f"{log} has the next batch", _AT_ONCE_S)
 
 
 def kill_and_start_again(fault: World, *, in_real_time: bool = True) -> None:
