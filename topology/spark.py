@@ -279,6 +279,8 @@ def _conf(settings: SparkSettings, slots: int, shuffle_partitions: int) -> dict[
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.shuffle.partitions": str(shuffle_partitions),
         "spark.sql.streaming.metricsEnabled": "false",
+        # Each table that is broadcast takes a page of its own, for each batch anew: 32 MB by default.
+        "spark.buffer.pageSize": "1m",
         # What real-time mode asks of the state, from the first batch on.
         f"{state_store}.providerClass": ("org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"),
         f"{state_store}.checkpointFormatVersion": "2",
