@@ -185,14 +185,14 @@ async def _send_scores(kafka: KafkaConnection, chunks: Iterable[Scores], part: i
     async with producer(kafka, max_batch_size=_BATCH_BYTES) as sender:
         for number, chunk in enumerate(chunks):
             best.add(chunk)
-            await _send_chunk(sender, partitions[number % len(partitions)], chunk)
+            await _send_values(sender, partitions[number % len(partitions)], chunk.values())
         await sender.flush()
 
 
-async def _send_chunk(sender: AIOKafkaProducer, partition: int, chunk: Scores) -> None:
+async def _send_values(sender: AIOKafkaProducer, partition: int, values: Iterable[bytes]) -> None:
     now_ms = int(time.time() * 1000)
     batch = sender.create_batch()
-    for each in chunk.values():
+    for each in values:
         if batch.append(timestamp=now_ms, key=None, value=each) is None:
             await sender.send_batch(batch, SCORE_EVENTS, partition=partition)
             batch = sender.create_batch()
@@ -206,17 +206,14 @@ def _be_sender(kafka: KafkaConnection, rate: int, load: Load, stop: Event) -> No
 
 async def _send_at(kafka: KafkaConnection, rate: int, load: Load, stop: Event) -> None:
     values = (each for chunk in load.scores(sys.maxsize, _PART_AT_A_RATE) for each in chunk.values())
-    async with producer(kafka) as sender:
+    async with producer(kafka, max_batch_size=_BATCH_BYTES) as sender:
         began_s, sent = time.monotonic(), 0
         while not stop.is_set():
             due = int((time.monotonic() - began_s) * rate)
             for partition in range(PARTITIONS):
                 count = (due - sent + partition) // PARTITIONS
-                batch = sender.create_batch()
-                for value in islice(values, count):
-                    batch.append(timestamp=None, key=None, value=value)
                 if count:
-                    await sender.send_batch(batch, SCORE_EVENTS, partition=partition)
+                    await _send_values(sender, partition, islice(values, count))
             sent = due
             await asyncio.sleep(_TICK_S)
 

@@ -1,0 +1,31 @@
+"""The benchmarks by name, each run in a process of its own."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable, Iterable
+from concurrent.futures import ProcessPoolExecutor
+
+from benchmarks import drain, failover, freshness, memory, overload, reads, restart, streams
+from benchmarks.figures import Figure
+
+BENCHMARKS: dict[str, Callable[[], Iterable[Figure]]] = {
+    "drain": drain.run,
+    "freshness": freshness.run,
+    "reads": reads.run,
+    "restart": restart.run,
+    "overload": overload.run,
+    "failover": failover.run,
+    "memory": memory.run,
+    "streams": streams.run,
+}
+
+
+def run(name: str) -> list[Figure]:
+    """Return the figures of one run. Its process is its own: some measure the memory of theirs."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+        return process.submit(_figures, name).result()
+
+
+def _figures(name: str) -> list[Figure]:
+    return list(BENCHMARKS[name]())
