@@ -20,6 +20,7 @@ from tests.drivers.instance import Instance
 EVENTS = 200_000
 BACKLOG = 2_000_000
 SECONDS = 8.0
+WARM_UP_S = 4.0
 CORE, CORE_OF_WRK = 0, 1
 
 
@@ -52,7 +53,7 @@ def run() -> Iterator[Figure]:
 
 
 def _read(instance: Instance, path: str, headers: Mapping[str, str] = MappingProxyType({})) -> Reads:
-    wrk(f"{instance.url}{path}", headers, seconds=1, core=CORE_OF_WRK)
+    wrk(f"{instance.url}{path}", headers, seconds=WARM_UP_S, core=CORE_OF_WRK)
     return wrk(f"{instance.url}{path}", headers, seconds=SECONDS, core=CORE_OF_WRK)
 
 

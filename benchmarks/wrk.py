@@ -21,7 +21,14 @@ class Reads(NamedTuple):
     p99_ms: float
 
 
-def wrk(url: str, headers: Mapping[str, str], *, seconds: float, core: int | None = None) -> Reads:
+def wrk(
+    url: str,
+    headers: Mapping[str, str],
+    *,
+    seconds: float,
+    core: int | None = None,
+    connections: int = CONNECTIONS,
+) -> Reads:
     """Ask for one URL over and over, by one thread.
 
     Args:
@@ -29,12 +36,13 @@ def wrk(url: str, headers: Mapping[str, str], *, seconds: float, core: int | Non
         headers: of each request.
         seconds: for how long.
         core: where wrk runs; anywhere when None.
+        connections: how many, each of which asks again as soon as it has an answer.
 
     Raises:
         RuntimeError: an answer was not 2xx or 3xx, or a connection failed.
     """
     given = [part for name, value in headers.items() for part in ("-H", f"{name}: {value}")]
-    command = ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds:g}s", "--latency", *given, url]
+    command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds:g}s", "--latency", *given, url]
     if core is not None:
         command = ["taskset", "-c", str(core), *command]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout

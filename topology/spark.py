@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import os
 import shutil
 import subprocess
 import threading
@@ -39,6 +40,10 @@ SPARE_SLOTS: Final = 4
 TASKS_BESIDE: Final = 2
 """Tasks of a stage beside the query. With more than the spare slots could hold, the query's next batch, which needs all
 of its slots at once, would find some taken, and fail."""
+
+_JVM_NICENESS: Final = 5
+"""Where the cores are all taken, what fills the stores and answers comes before what makes new boards: a result that
+waits for its reader is no fresher, and reads go on while the stream catches up."""
 
 _BULK_OPTIONS: Final = {"kafka.max.poll.records": "20000", "kafka.max.partition.fetch.bytes": str(2 * 2**20)}
 """After each poll Spark's source asks for the ends of the partition, and fetches anew what it had not polled yet."""
@@ -105,6 +110,7 @@ class Spark:
             ]
             gateway = launch_gateway(SparkConf(loadDefaults=False).setAll(at_start), _popen_kwargs())  # type: ignore[no-untyped-call]
             self._jvm_process: subprocess.Popen[bytes] = gateway.proc
+            os.setpriority(os.PRIO_PGRP, self._jvm_process.pid, _JVM_NICENESS)
             threading.Thread(
                 target=_forward_log, args=(self._jvm_process.stderr,), name="spark-log", daemon=True
             ).start()
