@@ -215,7 +215,7 @@ def _form(value: Any) -> Any:
 
 def _interrupt(going: Going) -> None:
     if going.process.poll() is None:
-        family = descendants(going.process.pid)
+        family = [psutil.Process(going.process.pid), *descendants(going.process.pid)]
         os.killpg(going.process.pid, signal.SIGINT)
         try:
             wait_until(lambda: running(family) == [], _ENDS_WITHIN_S, f"{going.block.code!r} ends by Ctrl-C")
