@@ -100,11 +100,7 @@ def test_source_created_anew(world: MakeWorld, *, running: bool) -> None:
     fault.check()
 
 
-@pytest.mark.parametrize(
-    "nothing_left",
-    [pytest.param(False, marks=pytest.mark.system), pytest.param(True)],
-    ids=["checkpoint lost", "restored from nothing"],
-)
+@pytest.mark.parametrize("nothing_left", [False, True], ids=["checkpoint lost", "restored from nothing"])
 def test_source_truncated_before_the_checkpoint_is_lost(world: MakeWorld, *, nothing_left: bool) -> None:
     fault = world(mix=NO_DELETES)
     fault.start()

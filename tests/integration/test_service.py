@@ -17,6 +17,7 @@ from tests.drivers.processes import descendants, running
 from tests.drivers.producer import Inputs
 from tests.drivers.reference import Reference
 from tests.waiting import wait_until
+from topology.topics import SCORE_EVENTS
 
 SEED = 20261121
 
@@ -63,13 +64,18 @@ class World:
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """One broker for the module. Each test adds to what is there, and begins with a checkpoint of its own."""
     with Broker(tmp_path_factory.mktemp("kafka")) as broker:
-        world = World(broker, Inputs(broker.connection), Reference(), random.Random(SEED))
-        world.inputs.create_topics()
-        world.name_players({player: f"Player {player}" for player in range(1, 30)})
-        world.reference.products.update({product: f"Game {product}" for product in range(1, 10)})
-        world.inputs.products(dict(world.reference.products))
-        world.send_scores(2_000)
-        yield world
+        yield new_world(broker, scores=2_000)
+
+
+def new_world(broker: Broker, scores: int) -> World:
+    """Create the topics and fill them."""
+    world = World(broker, Inputs(broker.connection), Reference(), random.Random(SEED))
+    world.inputs.create_topics()
+    world.name_players({player: f"Player {player}" for player in range(1, 30)})
+    world.reference.products.update({product: f"Game {product}" for product in range(1, 10)})
+    world.inputs.products(dict(world.reference.products))
+    world.send_scores(scores)
+    return world
 
 
 def test_catching_up_and_real_time_give_the_boards_of_all_events(world: World, tmp_path: Path) -> None:
@@ -119,8 +125,7 @@ def test_names_change_and_scores_appear_without_any_new_score(world: World, tmp_
 
 
 def test_a_restart_serves_the_boards_before_spark_has_started(world: World, tmp_path: Path) -> None:
-    checkpoint = (tmp_path / "checkpoint").as_uri()
-    instance = Instance(tmp_path / "instance", world.broker.bootstrap_servers, CHECKPOINT_URI=checkpoint)
+    instance = Instance(tmp_path, world.broker.bootstrap_servers)
     with instance:
         instance.wait_for_real_time()
         instance.wait_for_boards(world.reference.boards())
@@ -129,15 +134,45 @@ def test_a_restart_serves_the_boards_before_spark_has_started(world: World, tmp_
         instance.start()
         assert instance.boards() == world.reference.boards()
         assert "Spark started" not in instance.log()
-        assert instance.terminate() == 0
+        instance.wait_for_real_time()
+        assert "a new generation begins" not in instance.log()
+        world.send_scores(100)
+        instance.wait_for_boards(world.reference.boards())
+
+
+def test_a_wiped_state_directory_is_restored_from_kafka_without_reading_scores_again(
+    world: World, tmp_path: Path
+) -> None:
+    checkpoint = (tmp_path / "checkpoint").as_uri()
+    instance = Instance(tmp_path / "instance", world.broker.bootstrap_servers, CHECKPOINT_URI=checkpoint)
+    with instance:
+        instance.wait_for_real_time()
+        instance.wait_for_boards(world.reference.boards())
+        instance.terminate()
         instance.lose_state()
         instance.start()
         instance.wait_for_boards(world.reference.boards())
         instance.wait_for_real_time()
-        assert "a new generation begins" not in instance.log()
         assert "caught up: 0 events" in instance.log()
-        world.send_scores(100)
-        instance.wait_for_boards(world.reference.boards())
+
+
+def test_a_lost_checkpoint_makes_no_board_worse_when_retention_has_taken_the_scores(tmp_path: Path) -> None:
+    with Broker(tmp_path / "kafka") as broker:
+        world = new_world(broker, scores=500)
+        instance = Instance(tmp_path / "instance", broker.bootstrap_servers)
+        with instance:
+            instance.wait_for_real_time()
+            instance.wait_for_boards(world.reference.boards())
+            assert instance.terminate() == 0
+            world.inputs.truncate(SCORE_EVENTS, 4)
+            instance.lose_state()
+            instance.start()
+            instance.wait_for_real_time()
+            assert "a new generation begins: no checkpoint" in instance.log()
+            instance.wait_for_boards(world.reference.boards(10), limit=10)
+            world.send_scores(100)
+            instance.wait_for_boards(world.reference.boards())
+            assert (tmp_path / "instance/state/checkpoint/generation-2/seed-published").exists()
 
 
 @pytest.mark.system
