@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import multiprocessing
+import os
 import random
 import sys
 import time
@@ -201,6 +202,7 @@ async def _send_values(sender: AIOKafkaProducer, partition: int, values: Iterabl
 
 
 def _be_sender(kafka: KafkaConnection, rate: int, load: Load, stop: Event) -> None:
+    os.setsid()
     asyncio.run(_send_at(kafka, rate, load, stop))
 
 

@@ -45,7 +45,7 @@ def wrk(
     command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds:g}s", "--latency", *given, url]
     if core is not None:
         command = ["taskset", "-c", str(core), *command]
-    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    said = subprocess.run(command, capture_output=True, text=True, check=True, start_new_session=True).stdout
     if "Non-2xx" in said or "Socket errors" in said:
         raise RuntimeError(said)
     per_s = re.search(r"Requests/sec:\s+([0-9.]+)", said)

@@ -15,11 +15,13 @@ import shutil
 import subprocess
 import threading
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 from typing import IO, Any, Final
 
+from py4j.java_gateway import JavaGateway
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
@@ -41,7 +43,7 @@ TASKS_BESIDE: Final = 2
 """Tasks of a stage beside the query. With more than the spare slots could hold, the query's next batch, which needs all
 of its slots at once, would find some taken, and fail."""
 
-_JVM_NICENESS: Final = 5
+_JVM_NICENESS: Final = 10
 """Where the cores are all taken, what fills the stores and answers comes before what makes new boards: a result that
 waits for its reader is no fresher, and reads go on while the stream catches up."""
 
@@ -108,9 +110,8 @@ class Spark:
             at_start = [
                 (name, value) for name, value in conf.getAll() if name in own or name.startswith("spark.driver.")
             ]
-            gateway = launch_gateway(SparkConf(loadDefaults=False).setAll(at_start), _popen_kwargs())  # type: ignore[no-untyped-call]
+            gateway = _start_jvm(SparkConf(loadDefaults=False).setAll(at_start))
             self._jvm_process: subprocess.Popen[bytes] = gateway.proc
-            os.setpriority(os.PRIO_PGRP, self._jvm_process.pid, _JVM_NICENESS)
             threading.Thread(
                 target=_forward_log, args=(self._jvm_process.stderr,), name="spark-log", daemon=True
             ).start()
@@ -296,9 +297,19 @@ def _conf(settings: SparkSettings, slots: int, shuffle_partitions: int) -> dict[
     }
 
 
-def _popen_kwargs() -> dict[str, Any]:
-    # A session of its own: Ctrl-C in a terminal reaches this process, which then stops Spark in order.
-    return {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "start_new_session": True}
+def _start_jvm(conf: SparkConf) -> JavaGateway:
+    # A group of its own: Ctrl-C in a terminal reaches this process, which then stops Spark in order. Not a session of
+    # its own: Linux compares niceness only within one.
+    popen_kwargs = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "process_group": 0}
+
+    def start() -> JavaGateway:
+        os.nice(_JVM_NICENESS)
+        return launch_gateway(conf, popen_kwargs)  # type: ignore[no-untyped-call]
+
+    # On Linux a niceness is a thread's, and a process inherits that of the thread that starts it. Set from outside it
+    # would hold for the JVM's first thread alone.
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(start).result()
 
 
 def _forward_log(stream: IO[bytes]) -> None:

@@ -62,8 +62,13 @@ class Instance:
         own = {name: value for name, value in os.environ.items() if not name.startswith("LEADERBOARD_")}
         given = {f"LEADERBOARD_{name}": str(value) for name, value in self._settings.items()}
         with self.log_path.open("ab") as log:
+            # A session of its own, as a service has: Linux shares out the cores among sessions.
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "app.cli", "serve"], env=own | given, stdout=log, stderr=log
+                [sys.executable, "-m", "app.cli", "serve"],
+                env=own | given,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
             )
         wait_until(self.answers, _START_S, f"{self.address} answers, see {self.log_path}")
         return self
