@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from starlette.responses import Response
 from starlette.types import Send
@@ -27,8 +26,7 @@ NO_STORE: Final = (b"cache-control", b"no-store")
 _OPAQUE_TAG: Final = re.compile(rb'"[^"]*"')
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """Status, headers (lower case, without the length) and body.
 
     Attributes:
@@ -55,7 +53,8 @@ class Answer:
     def _sent_headers(self) -> Headers:
         if self.status == 304:
             return self.headers
-        return [*self.headers, (b"content-length", b"%d" % len(self.body))]
+        # First, so that the server finds it at once.
+        return [(b"content-length", b"%d" % len(self.body)), *self.headers]
 
 
 def header(headers: Headers, name: bytes) -> bytes | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from api.answers import NO_STORE, Answer, Headers, conditional, header
@@ -62,7 +62,7 @@ class Delivery:
         headers = answer.headers
         if NO_STORE not in headers:
             headers = [*headers, self._cache_control if answer.status == 200 else NO_STORE]
-            answer = Answer(answer.status, headers, answer.body, answer.etag)
+            answer = answer._replace(headers=headers)
         if_none_match = header(request_headers, b"if-none-match")
         if answer.status != 200 or len(answer.body) < GZIP_FROM_BYTES:
             return conditional(answer, if_none_match)
@@ -72,12 +72,12 @@ class Delivery:
         # The tag of other bytes for the same board is a weak one (RFC 9110 section 8.8.3).
         tag = b"W/" if takes_gzip else b""
         headers = [(name, tag + value if name == b"etag" else value) for name, value in answer.headers]
-        answer = replace(answer, headers=[*headers, _VARY])
+        answer = answer._replace(headers=[*headers, _VARY])
         checked = conditional(answer, if_none_match)
         if checked is not answer or not takes_gzip:
             return checked
         body = await self._compressed(answer.body)
-        return replace(answer, headers=[*answer.headers, _ENCODED], body=body)
+        return answer._replace(headers=[*answer.headers, _ENCODED], body=body)
 
     async def _compressed(self, body: bytes) -> bytes:
         # Whoever keeps a composed body gives the same object each time, until it is another one.

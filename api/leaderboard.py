@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -79,7 +78,7 @@ def board_routes(boards: Boards, gather: Gather, delivery: Delivery, depth: int)
             return await sent(request, await gather.boards(entries, hop=is_hop(request), partial=partial))
         answer, last = await gather.page(entries, after, size, hop=is_hop(request), partial=partial)
         if last is not None:
-            answer = replace(answer, headers=[*answer.headers, next_page(request.query_params, last)])
+            answer = answer._replace(headers=[*answer.headers, next_page(request.query_params, last)])
         return await sent(request, answer)
 
     @router.get(

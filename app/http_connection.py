@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import httptools
-from uvicorn._types import HTTPScope
+from uvicorn._types import ASGI3Application, HTTPScope
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from api.errors import InvalidRequest, RequestTooLarge, problem
+from app.whole_answer import WholeAnswer
 
 _AT_ONCE: Final = struct.pack("ii", 1, 0)
 """Of SO_LINGER: wait for nothing."""
@@ -130,6 +131,11 @@ class Connection(HttpToolsProtocol):
         # Else the system goes on holding what the client does not take.
         self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
         self.transport.abort()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        send = WholeAnswer(cycle).send
+        # Starlette's type of a message is wider than uvicorn's.
+        super()._start_asgi_task(cycle, lambda scope, receive, _: app(scope, receive, send))  # type: ignore[arg-type]
 
     def _awaits(self) -> object:
         """Return what the client is waited for with: the same object as long as it is the same; None: it is not."""

@@ -40,7 +40,7 @@ _APP = """
     java jars class_data broker_handshake broker
     kafka_settings settings logs
     load
-    checkpoint_identity http_connection http_server stream_task metrics spark_class_data service demo
+    checkpoint_identity whole_answer http_connection http_server stream_task metrics spark_class_data service demo
     verification verification.records verification.comparison verification.expected verification.served
     verification.report verify
     cli

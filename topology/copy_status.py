@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class CopyStatus:
+class CopyStatus(NamedTuple):
     """One partition of `leader-boards` on this instance, the tables it needs included.
 
     Attributes:

@@ -98,6 +98,7 @@ class Materializer:
         self._wanted: set[int] = set()
         self._active: frozenset[int] = frozenset()
         self._ready: set[int] = set()
+        self._tables_caught_up = False
         self._changed = asyncio.Event()
         self._trouble = f"Kafka at {kafka} has not answered yet"
         self._complained = False
@@ -178,7 +179,7 @@ class Materializer:
     @property
     def tables_caught_up(self) -> bool:
         """Whether the copies of both tables have come to where the topics ended when this process first saw them."""
-        return all(copies and all(copy.reached for copy in copies.values()) for copies in self._tables.values())
+        return self._tables_caught_up
 
     @property
     def trouble(self) -> str:
@@ -222,8 +223,9 @@ class Materializer:
         """Return how far the copy of `partition` is; also for one that this instance does not hold."""
         copy = self._boards.get(partition)
         lag = copy.lag if copy else 0
-        can_answer = self._can_answer(partition)
-        caught_up = can_answer and not self._trouble and lag == 0 and self.tables_caught_up
+        # Asked for with every read: what takes a look at all tables was found out when something progressed.
+        can_answer = partition in self._ready
+        caught_up = can_answer and not self._trouble and lag == 0 and self._tables_caught_up
         reason = "" if caught_up else self._reason(partition, lag)
         return CopyStatus(can_answer, caught_up, lag, reason, copy.position if copy else 0)
 
@@ -240,10 +242,6 @@ class Materializer:
             if not self._is_complete(name):
                 return f"restoring table {name}, {self.table_lag(name)} records to go"
         return f"partition {partition} is {lag} records behind" if lag else f"partition {partition} is being opened"
-
-    def _can_answer(self, partition: int) -> bool:
-        copy = self._boards.get(partition)
-        return copy is not None and copy.restored and all(self._is_complete(name) for name in self._tables)
 
     def _is_complete(self, name: TableName) -> bool:
         """Whether a table holds what its topic did once. A partition added to the topic since holds no answer back."""
@@ -278,12 +276,7 @@ class Materializer:
             for name, topic in self._table_topics.items()
             if self._is_complete(name) and topic in described and described[topic][0] == self._described[topic][0]
         ]
-        # What does not exist any more is still what the stores hold.
-        known = self._described | described
-        if known != self._described:
-            self._stores.save_note(_NOTE, json.dumps(known))
-            self._described = known
-        self._drop_what_no_topic_has()
+        # Before they are taken note of: a table that gets partitions goes on answering while they are opened.
         copies: list[StoreCopy] = []
         for name, topic in self._table_topics.items():
             if topic in described:
@@ -293,6 +286,12 @@ class Materializer:
                     copies.append(copy)
                     # Opening one takes milliseconds.
                     await asyncio.sleep(0)
+        # What does not exist any more is still what the stores hold.
+        known = self._described | described
+        if known != self._described:
+            self._stores.save_note(_NOTE, json.dumps(known))
+            self._described = known
+        self._drop_what_no_topic_has()
         if self._boards_topic in described:
             for partition in sorted(self._wanted):
                 if partition < self.partition_count:
@@ -309,9 +308,12 @@ class Materializer:
             logger.info("stores are filled again")
 
     def progressed(self) -> None:
-        """Tell the listener which partitions can answer now."""
-        for partition in self._boards:
-            if not self._can_answer(partition):
+        """Find out which partitions can answer now, and tell the listener."""
+        tables = self._tables.values()
+        self._tables_caught_up = all(copies and all(copy.reached for copy in copies.values()) for copies in tables)
+        is_complete = all(self._is_complete(name) for name in self._tables)
+        for partition, copy in self._boards.items():
+            if not (is_complete and copy.restored):
                 self._ready.discard(partition)
             elif partition not in self._ready:
                 self._ready.add(partition)
@@ -366,6 +368,7 @@ class Materializer:
 
     def _tables_reset(self) -> None:
         self._ready.clear()
+        self._tables_caught_up = False
         self._listener.tables_reset()
 
     def _drop_what_no_topic_has(self) -> None:

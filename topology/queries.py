@@ -7,8 +7,7 @@ instance could answer is the router's business.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from topology import partitioner
 from topology.copy_status import CopyStatus
@@ -21,8 +20,7 @@ __all__ = ["Copies", "PartitionStatus", "Queries", "Rendered", "Role"]
 Role = Literal["active", "standby"]
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionStatus:
+class PartitionStatus(NamedTuple):
     """What this instance can say about one partition.
 
     Attributes:

@@ -401,4 +401,4 @@ def test_fakes_that_are_told_of_positions_keep_the_rest() -> None:
     queries.hold([1], "standby", lag=3)
     before = queries.status(1)
     queries.advance(1, 7)
-    assert queries.status(1) == replace(before, position=7)
+    assert queries.status(1) == before._replace(position=7)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from typing import Literal
 
 from topology.listener import Watcher
@@ -85,7 +84,7 @@ class FakeQueries:
     def advance(self, partition: int, records: int = 1) -> None:
         """Have a copy read on."""
         status = self.status(partition)
-        self.statuses[partition] = replace(status, position=status.position + records)
+        self.statuses[partition] = status._replace(position=status.position + records)
 
     def changed(self, product_id: int | None) -> None:
         """Say that a board has changed, or with None that copies have; call it in the event loop."""
