@@ -62,7 +62,7 @@ class Delivery:
         headers = answer.headers
         if NO_STORE not in headers:
             headers = [*headers, self._cache_control if answer.status == 200 else NO_STORE]
-            answer = answer._replace(headers=headers)
+            answer = Answer(answer.status, headers, answer.body, answer.etag)
         if_none_match = header(request_headers, b"if-none-match")
         if answer.status != 200 or len(answer.body) < GZIP_FROM_BYTES:
             return conditional(answer, if_none_match)

@@ -1,0 +1,40 @@
+"""The JVM among the processes of the machine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import psutil
+import pytest
+
+from tests.drivers.processes import command_line, descendants
+
+MOST = 19
+
+
+@pytest.fixture
+def jvm(spark: object) -> psutil.Process:  # it runs in there
+    """The process that Spark runs in."""
+    (found,) = [
+        each for each in descendants(os.getpid()) if "org.apache.spark.deploy.SparkSubmit" in command_line(each)
+    ]
+    return found
+
+
+def test_each_thread_of_the_jvm_yields_to_this_process(jvm: psutil.Process) -> None:
+    assert set(niceness_of_threads(jvm)) == {min(os.getpriority(os.PRIO_PROCESS, 0) + 10, MOST)}
+    assert os.getsid(jvm.pid) == os.getsid(0), "Linux compares niceness only within a session"
+
+
+def test_a_key_that_interrupts_this_process_does_not_reach_the_jvm(jvm: psutil.Process) -> None:
+    assert os.getpgid(jvm.pid) != os.getpgid(0)
+
+
+def niceness_of_threads(process: psutil.Process) -> Iterator[int]:
+    """Yield the niceness of each thread; those that end meanwhile have none."""
+    for thread in process.threads():
+        try:
+            yield os.getpriority(os.PRIO_PROCESS, thread.id)
+        except ProcessLookupError:
+            continue
