@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import uvloop
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 
 from benchmarks.figures import Figure, markdown
 from benchmarks.load import PARTITIONS, Load, producer, sending
@@ -111,14 +111,18 @@ async def _stages(kafka: KafkaConnection, seconds: float) -> Stages:
             taken_s: list[float] = []
             acknowledged = await sender.send(SCORE_EVENTS, _event(score))
             acknowledged.add_done_callback(lambda _, taken_s=taken_s: taken_s.append(time.perf_counter()))
-            async for record in consumer:
-                if record.key == b"%d" % OWN_PRODUCT and json.loads(record.value)["known"][0]["score"] >= score:
-                    break
+            async with asyncio.timeout(GIVE_UP_S):
+                while not _holds(await consumer.getone(), score):
+                    pass
             stages.published_ms.append((time.perf_counter() - began_s) * 1000)
             await acknowledged
             stages.taken_ms.append((taken_s[0] - began_s) * 1000)
             await asyncio.sleep(PAUSE_S)
     return stages
+
+
+def _holds(record: ConsumerRecord[bytes, bytes], score: float) -> bool:
+    return record.key == b"%d" % OWN_PRODUCT and bool(json.loads(record.value)["known"][0]["score"] >= score)
 
 
 def _next_score() -> float:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import multiprocessing
+import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
+
+import psutil
 
 from benchmarks import drain, failover, freshness, memory, overload, reads, restart, streams
 from benchmarks.figures import Figure
@@ -28,4 +31,12 @@ def run(name: str) -> list[Figure]:
 
 
 def _figures(name: str) -> list[Figure]:
-    return list(BENCHMARKS[name]())
+    began_s, before_s = time.monotonic(), _taken_s()
+    figures = list(BENCHMARKS[name]())
+    taken_percent = (_taken_s() - before_s) / (time.monotonic() - began_s) / psutil.cpu_count() * 100
+    return [*figures, Figure("meanwhile the machine's host took for others", "% of the cores", [taken_percent])]
+
+
+def _taken_s() -> float:
+    """Return for how long the cores of a virtual machine had work and were not there, since it runs."""
+    return float(getattr(psutil.cpu_times(), "steal", 0.0))
