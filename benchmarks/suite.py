@@ -33,7 +33,7 @@ def run(name: str) -> list[Figure]:
 def _figures(name: str) -> list[Figure]:
     began_s, before_s = time.monotonic(), _taken_s()
     figures = list(BENCHMARKS[name]())
-    taken_percent = (_taken_s() - before_s) / (time.monotonic() - began_s) / psutil.cpu_count() * 100
+    taken_percent = (_taken_s() - before_s) / (time.monotonic() - began_s) / (psutil.cpu_count() or 1) * 100
     return [*figures, Figure("meanwhile the machine's host took for others", "% of the cores", [taken_percent])]
 
 
