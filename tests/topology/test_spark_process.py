@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
-from tests.drivers.processes import command_line, descendants
+from tests.drivers.processes import command_line
 
 MOST = 19
 
@@ -16,9 +16,9 @@ MOST = 19
 @pytest.fixture
 def jvm(spark: object) -> psutil.Process:  # it runs in there
     """The process that Spark runs in."""
-    (found,) = [
-        each for each in descendants(os.getpid()) if "org.apache.spark.deploy.SparkSubmit" in command_line(each)
-    ]
+    # Its own child: instances that other tests run have a JVM as well.
+    children = psutil.Process().children()
+    (found,) = [each for each in children if "org.apache.spark.deploy.SparkSubmit" in command_line(each)]
     return found
 
 
