@@ -418,8 +418,13 @@ class Materializer:
 
     def _reopen_stores(self) -> None:
         """Open every store again: RocksDB takes no more writes after one has failed, even when there is room again."""
-        for copy in [*self._boards.values(), *(copy for copies in self._tables.values() for copy in copies.values())]:
-            copy.reopened(self._stores.reopen(copy.name, copy.partition))
+        tables = (copy for copies in self._tables.values() for copy in copies.values())
+        try:
+            for copy in [*self._boards.values(), *tables]:
+                copy.reopened(self._stores.reopen(copy.name, copy.partition))
+        finally:
+            # They answer with what they have, whether all of them can be opened and Kafka answers or not.
+            self.progressed()
 
 
 def _parse_note(note: str | None) -> dict[str, TopicDescription]:

@@ -325,6 +325,42 @@ async def test_a_full_disk_is_named_and_nothing_is_lost(topics: StoreTopics) -> 
         assert instance.get(1) == [("Elyse", 9000.0), ("Isabelle", 1.0)]
 
 
+class DiskFullForPlayers(FullDisk):
+    """While the disk is full, every store can be opened again except those of players."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tries = 0
+
+    def reopen(self, name: StoreName, partition: int) -> Store:
+        if name == "players":
+            self.tries += 1
+            return super().reopen(name, partition)
+        return MemoryStores.reopen(self, name, partition)
+
+
+async def test_stores_that_are_opened_again_answer_meanwhile(topics: StoreTopics) -> None:
+    stores = DiskFullForPlayers()
+    async with running(topics, stores) as instance:
+        await eventually(lambda: instance.caught_up)
+        stores.full = True
+        await topics.board(1, board((1, 9000), generation=2))
+        answered: list[bool] = []
+
+        async def asked_until_tried_thrice() -> bool:
+            answered.append(instance.queries.status(partition_for(1, 4)).can_answer)
+            return stores.tries >= 3
+
+        await eventually(asked_until_tried_thrice)
+        assert instance.get(1) == SHOWN
+        stores.full = False
+        while not instance.caught_up:
+            answered.append(instance.queries.status(partition_for(1, 4)).can_answer)
+            await asyncio.sleep(0)
+        assert all(answered)
+        assert instance.get(1) == [("Elyse", 9000.0)]
+
+
 async def test_the_event_loop_is_not_held_up_by_a_restore(topics: StoreTopics, tmp_path: Path) -> None:
     producer = AIOKafkaProducer(**topics.kafka.for_aiokafka(), linger_ms=5)
     await producer.start()
