@@ -202,6 +202,7 @@ async def _send_values(sender: AIOKafkaProducer, partition: int, values: Iterabl
 
 
 def _be_sender(kafka: KafkaConnection, rate: int, load: Load, stop: Event) -> None:
+    # As from another machine: Linux shares out the cores among sessions.
     os.setsid()
     asyncio.run(_send_at(kafka, rate, load, stop))
 

@@ -45,6 +45,7 @@ def wrk(
     command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds:g}s", "--latency", *given, url]
     if core is not None:
         command = ["taskset", "-c", str(core), *command]
+    # A session of its own, as from another machine: Linux shares out the cores among sessions.
     said = subprocess.run(command, capture_output=True, text=True, check=True, start_new_session=True).stdout
     if "Non-2xx" in said or "Socket errors" in said:
         raise RuntimeError(said)
