@@ -42,15 +42,16 @@ class Answer(NamedTuple):
         """Return the answer as FastAPI's routes hand it on."""
         response = Response(status_code=self.status)
         response.body = self.body
-        response.raw_headers = self._sent_headers()
+        response.raw_headers = self.sent_headers()
         return response
 
     async def send(self, send: Send) -> None:
         """Send the answer as ASGI messages."""
-        await send({"type": "http.response.start", "status": self.status, "headers": self._sent_headers()})
+        await send({"type": "http.response.start", "status": self.status, "headers": self.sent_headers()})
         await send({"type": "http.response.body", "body": self.body})
 
-    def _sent_headers(self) -> Headers:
+    def sent_headers(self) -> Headers:
+        """Return the headers with the length of the body."""
         if self.status == 304:
             return self.headers
         # First, so that the server finds it at once.

@@ -38,23 +38,31 @@ class Boards:
             limit: at most this many entries.
             hop: whether another instance has forwarded the request here.
         """
+        answer = self.at_once(product_id, limit, hop=hop)
+        if not isinstance(answer, Remote):
+            return answer
+        # Built from what was parsed: nothing that a client wrote reaches a peer.
+        reply = await self._peers.forward(answer.hosts, f"{path_of(product_id)}?limit={limit}")
+        if not isinstance(reply, NoReply):
+            headers = [(name.encode(), reply.headers[name].encode()) for name in _PASSED_ON if name in reply.headers]
+            etag = reply.headers.get("etag")
+            return Answer(reply.status, headers, reply.body, etag.encode() if etag else None)
+        partition = self._queries.partition_for(product_id)
+        status = self._queries.status(partition)
+        if answer.then_local and status.can_answer:
+            return self._local(product_id, limit, status)
+        return _unavailable(product_id, partition, reply.reason)
+
+    def at_once(self, product_id: int, limit: int, *, hop: bool) -> Answer | Remote:
+        """Return what `answer` does, or whom it asks before: see there."""
         partition = self._queries.partition_for(product_id)
         status = self._queries.status(partition)
         route = self._router.route(partition, status, hop=hop)
         if isinstance(route, Local):
             return self._local(product_id, limit, status)
-        if not isinstance(route, Remote):
-            return _unavailable(product_id, partition, route.reason)
-        # Built from what was parsed: nothing that a client wrote reaches a peer.
-        reply = await self._peers.forward(route.hosts, f"{path_of(product_id)}?limit={limit}")
-        if not isinstance(reply, NoReply):
-            headers = [(name.encode(), reply.headers[name].encode()) for name in _PASSED_ON if name in reply.headers]
-            etag = reply.headers.get("etag")
-            return Answer(reply.status, headers, reply.body, etag.encode() if etag else None)
-        status = self._queries.status(partition)
-        if route.then_local and status.can_answer:
-            return self._local(product_id, limit, status)
-        return _unavailable(product_id, partition, reply.reason)
+        if isinstance(route, Remote):
+            return route
+        return _unavailable(product_id, partition, route.reason)
 
     def _local(self, product_id: int, limit: int, status: PartitionStatus) -> Answer:
         store: Headers = [

@@ -57,16 +57,26 @@ class Delivery:
         self._cache_control = (b"cache-control", sharing.cache_control)
         self._last: tuple[bytes, bytes] = (b"", b"")
 
+    def at_once(self, answer: Answer, request_headers: Headers) -> Answer | None:
+        """Return the answer as it is sent to who sent these headers, or None when that may take a while: see `of`."""
+        if answer.status == 200 and len(answer.body) >= GZIP_FROM_BYTES:
+            return None
+        return conditional(self._kept(answer), header(request_headers, b"if-none-match"))
+
     async def of(self, answer: Answer, request_headers: Headers) -> Answer:
         """Return the answer as it is sent to who sent these headers."""
-        headers = answer.headers
-        if NO_STORE not in headers:
-            headers = [*headers, self._cache_control if answer.status == 200 else NO_STORE]
-            answer = Answer(answer.status, headers, answer.body, answer.etag)
-        if_none_match = header(request_headers, b"if-none-match")
-        if answer.status != 200 or len(answer.body) < GZIP_FROM_BYTES:
-            return conditional(answer, if_none_match)
-        return await self._large(answer, accepts_gzip(header(request_headers, b"accept-encoding")), if_none_match)
+        sent = self.at_once(answer, request_headers)
+        if sent is not None:
+            return sent
+        takes_gzip = accepts_gzip(header(request_headers, b"accept-encoding"))
+        return await self._large(self._kept(answer), takes_gzip, header(request_headers, b"if-none-match"))
+
+    def _kept(self, answer: Answer) -> Answer:
+        """Return the answer with how long it may be kept."""
+        if NO_STORE in answer.headers:
+            return answer
+        headers = [*answer.headers, self._cache_control if answer.status == 200 else NO_STORE]
+        return Answer(answer.status, headers, answer.body, answer.etag)
 
     async def _large(self, answer: Answer, takes_gzip: bool, if_none_match: bytes | None) -> Answer:
         # The tag of other bytes for the same board is a weak one (RFC 9110 section 8.8.3).

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
-from typing import Final
+from typing import Final, NamedTuple
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -19,12 +19,21 @@ from api.delivery import Delivery
 from api.errors import problem
 from api.events import HEAD
 from api.parameters import default_limit
+from api.routing import Remote
 from topology.records import ID_MAX, ID_MIN
 
 log = logging.getLogger(__name__)
 
 _ONE_BOARD: Final = re.compile(rb"/leaderboard/(0|-?[1-9][0-9]{0,18})")
 _LIMIT: Final = re.compile(rb"limit=([1-9][0-9]{0,8})")
+
+
+class _Asked(NamedTuple):
+    """A request for one board."""
+
+    product_id: int
+    limit: int
+    hop: bool
 
 
 class Front:
@@ -53,16 +62,43 @@ class Front:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        answer = self._guard.refusal(scope) if self._guard is not None else None
-        if answer is None:
-            answer = await self._fast(scope)
+        answer = self.at_once(scope)
+        if answer is None and (asked := self._plain(scope)) is not None:
+            answer = await self._waited_for(scope, asked)
         if answer is not None:
             await answer.send(send)
         else:
             await self._routed(scope, receive, send)
 
-    async def _fast(self, scope: Scope) -> Answer | None:
-        """Return the answer when the request is for one board in the plainest form, else None."""
+    def at_once(self, scope: Scope) -> Answer | None:
+        """Return the answer to a request when nothing has to be waited for, else None: then call.
+
+        Args:
+            scope: of an HTTP request, as ASGI has it.
+        """
+        refusal = self._guard.refusal(scope) if self._guard is not None else None
+        if refusal is not None:
+            return refusal
+        asked = self._plain(scope)
+        if asked is None:
+            return None
+        try:
+            answer = self._boards.at_once(asked.product_id, asked.limit, hop=asked.hop)
+        except Exception as error:
+            log.exception("GET %r failed", scope["path"])
+            return problem(error, scope["path"])
+        return None if isinstance(answer, Remote) else self._delivery.at_once(answer, scope["headers"])
+
+    async def _waited_for(self, scope: Scope, asked: _Asked) -> Answer:
+        try:
+            answer = await self._boards.answer(asked.product_id, asked.limit, hop=asked.hop)
+        except Exception as error:
+            log.exception("GET %r failed", scope["path"])
+            return problem(error, scope["path"])
+        return await self._delivery.of(answer, scope["headers"])
+
+    def _plain(self, scope: Scope) -> _Asked | None:
+        """Return what is asked when the request is for one board in the plainest form, else None."""
         if scope["method"] != "GET":
             return None
         # As it came: what is encoded is not the plainest form.
@@ -70,13 +106,7 @@ class Front:
         limit = self._limit(scope["query_string"])
         if match is None or limit is None or not ID_MIN <= (product_id := int(match[1])) <= ID_MAX:
             return None
-        headers = scope["headers"]
-        try:
-            answer = await self._boards.answer(product_id, limit, hop=header(headers, HOP) is not None)
-        except Exception as error:
-            log.exception("GET %r failed", scope["path"])
-            return problem(error, scope["path"])
-        return await self._delivery.of(answer, headers)
+        return _Asked(product_id, limit, header(scope["headers"], HOP) is not None)
 
     def _limit(self, query: bytes) -> int | None:
         if not query:

@@ -77,7 +77,8 @@ def create_app(components: Components) -> Observed:
         openapi.require_token(app)
     openapi.complete(app, components.depth)
     front = Front(app, boards, delivery, components.depth, guard_of(components.tokens))
-    return Observed(shared_with(components.sharing.cors_origins, front), traffic, str(components.host))
+    shared = shared_with(components.sharing.cors_origins, front)
+    return Observed(shared, front.at_once if shared is front else None, traffic, str(components.host))
 
 
 async def _answer_problem(request: Request, error: Exception) -> Response:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from time import perf_counter
 from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api.answers import SERVED_BY, STORE_ROLE, Headers
+from api.answers import SERVED_BY, STORE_ROLE, Answer, Headers
 from api.request_ids import CURRENT, HEADER, RequestId
 from api.traffic import Traffic
 
@@ -26,12 +26,16 @@ class Observed:
 
     Args:
         app: what answers.
+        at_once: returns the answer that it would give, when nothing has to be waited for; else None. None: always wait.
         traffic: counts the answers.
         address: host:port of this instance, as `X-Served-By` has it.
     """
 
-    def __init__(self, app: ASGIApp, traffic: Traffic, address: str) -> None:
+    def __init__(
+        self, app: ASGIApp, at_once: Callable[[Scope], Answer | None] | None, traffic: Traffic, address: str
+    ) -> None:
         self.app = app
+        self._at_once = at_once
         self._traffic = traffic
         self._served_here = (SERVED_BY, address.encode())
 
@@ -46,11 +50,10 @@ class Observed:
         def observed(message: Message) -> Awaitable[None]:
             if message["type"] == "http.response.start":
                 # When it begins and not when it ends: live updates go on for hours.
-                status = message["status"]
-                role = self._role(message["headers"])
-                self._traffic.answered(_route(scope), role, status, perf_counter() - began_s)
-                if status >= _PROBLEM or request_id.known is not None:
-                    message = {**message, "headers": [*message["headers"], (HEADER, request_id.text.encode())]}
+                status, headers = message["status"], message["headers"]
+                self._count(scope, status, headers, perf_counter() - began_s)
+                if _names_id(request_id, status):
+                    message = {**message, "headers": [*headers, (HEADER, request_id.text.encode())]}
             return send(message)
 
         before = CURRENT.set(request_id)
@@ -58,6 +61,31 @@ class Observed:
             await self.app(scope, receive, observed)
         finally:
             CURRENT.reset(before)
+
+    def at_once(self, scope: Scope) -> Answer | None:
+        """Return the answer to a request when nothing has to be waited for, else None: then call.
+
+        Args:
+            scope: of an HTTP request, as ASGI has it.
+        """
+        if self._at_once is None:
+            return None
+        began_s = perf_counter()
+        request_id = RequestId(_given(scope["headers"]))
+        before = CURRENT.set(request_id)
+        try:
+            answer = self._at_once(scope)
+        finally:
+            CURRENT.reset(before)
+        if answer is None:
+            return None
+        self._count(scope, answer.status, answer.headers, perf_counter() - began_s)
+        if _names_id(request_id, answer.status):
+            return answer._replace(headers=[*answer.headers, (HEADER, request_id.text.encode())])
+        return answer
+
+    def _count(self, scope: Scope, status: int, headers: Headers, seconds: float) -> None:
+        self._traffic.answered(_route(scope), self._role(headers), status, seconds)
 
     def _role(self, headers: Headers) -> str:
         """Return whose copy of one board has answered; "none" when the answer is not about one."""
@@ -74,6 +102,10 @@ def _given(headers: Headers) -> bytes | None:
         if name == HEADER:
             return value
     return None
+
+
+def _names_id(request_id: RequestId, status: int) -> bool:
+    return status >= _PROBLEM or request_id.known is not None
 
 
 def _route(scope: Scope) -> str:

@@ -1,5 +1,8 @@
 """One client's connection: uvicorn's, with limits on what may be sent and on how long the server waits for a client.
 
+An answer that waits for nothing is given right where its request was read: a task for each would cost more than the
+answer does (decision 9).
+
 httptools bounds neither the size of a request's head nor the time it takes, and uvicorn times only what is idle after
 an answer. A request in one piece costs some comparisons here. The times cost it nothing: in place of a timer for each
 connection, the server looks at all of them now and then.
@@ -8,7 +11,7 @@ connection, the server looks at all of them now and then.
 import asyncio
 import socket
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,8 +19,9 @@ import httptools
 from uvicorn._types import ASGI3Application, HTTPScope
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
+from api.answers import Answer
 from api.errors import InvalidRequest, RequestTooLarge, problem
-from app.whole_answer import WholeAnswer
+from app.whole_answer import WholeAnswer, sent_at_once
 
 _AT_ONCE: Final = struct.pack("ii", 1, 0)
 """Of SO_LINGER: wait for nothing."""
@@ -61,6 +65,10 @@ class Connection(HttpToolsProtocol):
         self._head_bytes = 0
         self._awaited: object = None
         self._since_s = self.loop.time()
+        # Of an application that has one: Observed.at_once.
+        self._at_once: Callable[[HTTPScope], Answer | None] | None = getattr(self.app, "at_once", None)
+        self._reading = False
+        self._asked: tuple[RequestResponseCycle, ASGI3Application] | None = None
 
     @property
     def is_idle(self) -> bool:
@@ -87,9 +95,17 @@ class Connection(HttpToolsProtocol):
                     self.data_received(data[start : start + most])
             return
         self._unset_keepalive_if_required()
+        self._reading = True
+        try:
+            self._read(data)
+        finally:
+            self._reading = False
+
+    def _read(self, data: bytes) -> None:
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserError:
+            self._answer_asked()
             self._refuse(
                 InvalidRequest("What was sent is no request of HTTP, or none that is safe to answer: see RFC 9112")
             )
@@ -98,6 +114,7 @@ class Connection(HttpToolsProtocol):
             # The request is answered as if it asked for no other protocol; what follows it cannot be read.
             if self.cycle is not None:
                 self.cycle.keep_alive = False
+        self._answer_asked()
         cycle = self.cycle
         if cycle is None or cycle.more_body or cycle.scope is not self.scope or self.pipeline:
             self._check_unfinished(len(data))
@@ -133,6 +150,23 @@ class Connection(HttpToolsProtocol):
         self.transport.abort()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        if self._reading:
+            # Called with a request's last header; it is answered when what has come of it is read.
+            self._asked = (cycle, app)
+        else:
+            self._start_task(cycle, app)
+
+    def _answer_asked(self) -> None:
+        """Answer what was asked. What was asked ahead of its answer is asked next: a loop, however much that is."""
+        while self._asked is not None:
+            (cycle, app), self._asked = self._asked, None
+            answer = self._at_once(cycle.scope) if self._at_once is not None and not cycle.more_body else None
+            if answer is None:
+                self._start_task(cycle, app)
+            elif not sent_at_once(cycle, answer.status, answer.sent_headers(), answer.body):
+                self._start_task(cycle, _of(answer))
+
+    def _start_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         send = WholeAnswer(cycle).send
         # Starlette's type of a message is wider than uvicorn's.
         super()._start_asgi_task(cycle, lambda scope, receive, _: app(scope, receive, send))  # type: ignore[arg-type]
@@ -170,6 +204,11 @@ class Connection(HttpToolsProtocol):
             self.transport.write(STATUS_LINE[answer.status] + head + b"\r\n" + answer.body)
         # Else the answer would be taken for that of the request before this one.
         self.transport.close()
+
+
+def _of(answer: Answer) -> ASGI3Application:
+    """Return an application that gives one answer."""
+    return lambda _scope, _receive, send: answer.send(send)  # type: ignore[arg-type]  # as in _start_task
 
 
 def make_room(connections: Iterable[Connection]) -> None:

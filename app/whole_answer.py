@@ -1,17 +1,19 @@
 """Sending an answer of one piece: in one write.
 
 uvicorn searches each name and value of an answer for what would end a line, and writes head and body apart. Here the
-line ends of the whole head are counted, and head and body go out together: an answer from memory costs a quarter less
-(decision 9). Whatever else an application sends, or a connection needs, is left to uvicorn.
+line ends of the whole head are counted, and head and body go out together (decision 9). Whatever else an application
+sends, or a connection needs, is left to uvicorn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any, Final
 
 from starlette.types import Message
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
+
+Headers = list[tuple[bytes, bytes]]
 
 _LENGTH: Final = b"content-length"
 _CONNECTION: Final = b"\r\nconnection:"
@@ -41,30 +43,34 @@ class WholeAnswer:
                 await self._cycle.send(message)
             return
         body = message.get("body", b"")
-        head = self._head(start, body) if not message.get("more_body") else None
-        if head is None:
+        if message.get("more_body") or not sent_at_once(self._cycle, start["status"], start.get("headers", []), body):
             await self._cycle.send(start)
             await self._cycle.send(message)
-        else:
-            self._write(head + body)
 
-    def _head(self, start: Message, body: bytes) -> bytes | None:
-        """Return the head of an answer that can go out at once as it is, else None."""
-        cycle = self._cycle
-        if not cycle.keep_alive or cycle.disconnected or cycle.flow.write_paused or cycle.scope["method"] == "HEAD":
-            return None
-        status, headers = start["status"], start["headers"]
-        is_whole = not body if status == _NOT_MODIFIED else headers[0][1] == b"%d" % len(body)
-        return head_of(status, [*cycle.default_headers, *headers]) if is_whole else None
 
-    def _write(self, answer: bytes) -> None:
-        # What uvicorn does at the end of an answer.
-        cycle = self._cycle
-        cycle.waiting_for_100_continue = False
-        cycle.response_started = cycle.response_complete = True
-        cycle.transport.write(answer)
-        cycle.message_event.set()
-        cycle.on_response()
+def sent_at_once(cycle: Any, status: int, headers: Headers, body: bytes) -> bool:
+    """Send an answer if it can go out as it is, and return whether it did.
+
+    Args:
+        cycle: uvicorn's request and response, a `RequestResponseCycle`.
+        status: of HTTP.
+        headers: the first is the length, unless the status is 304.
+        body: the whole of it.
+    """
+    if not cycle.keep_alive or cycle.disconnected or cycle.flow.write_paused or cycle.scope["method"] == "HEAD":
+        return False
+    is_whole = not body if status == _NOT_MODIFIED else headers[0][1] == b"%d" % len(body)
+    lines = _lines(tuple(headers)) if is_whole else None
+    if lines is None:
+        return False
+    # What uvicorn does at the end of an answer.
+    cycle.waiting_for_100_continue = False
+    cycle.response_started = cycle.response_complete = True
+    of_server = b"".join(b"%b: %b\r\n" % header for header in cycle.default_headers)
+    cycle.transport.write(b"".join((STATUS_LINE[status], of_server, lines, body)))
+    cycle.message_event.set()
+    cycle.on_response()
+    return True
 
 
 def _tells_its_length(start: Message) -> bool:
@@ -72,10 +78,10 @@ def _tells_its_length(start: Message) -> bool:
     return start["status"] == _NOT_MODIFIED or bool(headers[0][0] == _LENGTH)
 
 
-def head_of(status: int, headers: Iterable[tuple[bytes, bytes]]) -> bytes | None:
-    """Return the head of an answer, or None when one of its headers holds the end of a line, or ends the connection."""
-    lines = [b"%b: %b\r\n" % header for header in headers]
-    head = b"".join((STATUS_LINE[status], *lines, b"\r\n"))
-    ends = len(lines) + 2
-    is_plain = head.count(b"\n") == ends == head.count(b"\r") and _CONNECTION not in head
-    return head if is_plain else None
+@lru_cache(maxsize=2048)
+def _lines(headers: tuple[tuple[bytes, bytes], ...]) -> bytes | None:
+    """Return headers as they are sent, or None when one of them holds the end of a line, or ends the connection."""
+    lines = b"".join([b"%b: %b\r\n" % header for header in headers]) + b"\r\n"
+    ends = len(headers) + 1
+    is_plain = lines.count(b"\n") == ends == lines.count(b"\r") and _CONNECTION not in b"\r\n" + lines
+    return lines if is_plain else None
