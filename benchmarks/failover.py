@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
+from app.spark_class_data import make_spark_class_data
 from benchmarks.figures import Figure, markdown
 from tests.drivers.deployment import Deployment
 from tests.drivers.instance import Instance
@@ -28,6 +29,7 @@ READS_OF_EACH = 2_000
 
 def run() -> Iterator[Figure]:
     """Yield the figures of one run."""
+    make_spark_class_data()
     with tempfile.TemporaryDirectory() as directory, Deployment(Path(directory)) as deployment:
         for case in cases(deployment):
             yield from measure(deployment, *case)

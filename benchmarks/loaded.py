@@ -10,6 +10,7 @@ from typing import Any, Self
 import psutil
 
 from app.broker import Broker
+from app.spark_class_data import make_spark_class_data
 from benchmarks.load import Load, fill
 from tests.drivers.instance import Instance
 from tests.drivers.replicas import Replicas
@@ -41,6 +42,8 @@ class Loaded:
         self._open = ExitStack()
 
     def __enter__(self) -> Self:
+        # As every installation has it that was set up as the operators' guide says.
+        make_spark_class_data()
         with ExitStack() as opened:
             directory = Path(opened.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True)))
             self.broker = opened.enter_context(Broker(directory / "kafka"))
