@@ -116,7 +116,7 @@ class Connection(HttpToolsProtocol):
                 self.cycle.keep_alive = False
         self._answer_asked()
         cycle = self.cycle
-        if cycle is None or cycle.more_body or cycle.scope is not self.scope or self.pipeline:
+        if cycle is None or cycle.more_body or cycle.scope is not self.scope:
             self._check_unfinished(len(data))
 
     def eof_received(self) -> bool:  # type: ignore[override]  # as asyncio has it
@@ -157,7 +157,10 @@ class Connection(HttpToolsProtocol):
             self._start_task(cycle, app)
 
     def _answer_asked(self) -> None:
-        """Answer what was asked. What was asked ahead of its answer is asked next: a loop, however much that is."""
+        """Answer what was asked. What was asked ahead of its answer is asked next: a loop, not one within the other."""
+        if len(self.pipeline) > self._limits.pipelined:
+            self._asked = None
+            self.close()
         while self._asked is not None:
             (cycle, app), self._asked = self._asked, None
             answer = self._at_once(cycle.scope) if self._at_once is not None and not cycle.more_body else None
@@ -180,9 +183,7 @@ class Connection(HttpToolsProtocol):
         return None
 
     def _check_unfinished(self, received: int) -> None:
-        if len(self.pipeline) > self._limits.pipelined:
-            self.close()
-        elif self.cycle is None or self.cycle.scope is not self.scope:
+        if self.cycle is None or self.cycle.scope is not self.scope:
             self._check_head(received)
         elif self.cycle.more_body:
             # No route takes a body: it is not read, and nothing can be read after it.

@@ -85,6 +85,10 @@ def test_requests_in_pieces_too(at_once: HostInfo, by_task: HostInfo, name: str)
     assert answers[0] == answers[1] != b""
 
 
+def test_who_asks_too_far_ahead_gets_nothing(at_once: HostInfo, by_task: HostInfo) -> None:
+    assert [exchange(host, KEPT * 257 + LAST) for host in (at_once, by_task)] == [b"", b""]
+
+
 def comparable(answers: bytes, host: HostInfo) -> bytes:
     """Return answers without what changes from second to second and from server to server."""
     return re.sub(rb"date: [^\r]*\r\n", b"", answers).replace(str(host).encode(), b"here")
