@@ -162,14 +162,18 @@ def parse_named(key: bytes | None, value: bytes | None) -> tuple[int, Named | No
 
 def _is_unicode(text: str) -> bool:
     """Return whether `text` can be encoded; JSON's escapes can spell half of a surrogate pair."""
-    return not any("\ud800" <= character <= "\udfff" for character in text)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _json_object(value: bytes) -> dict[str, Any]:
     if not value:
         raise InvalidRecord(NO_VALUE)
     try:
-        fields = json.loads(_text(value), parse_constant=_refuse_constant)
+        fields = _JSON.decode(_text(value))
     except (ValueError, RecursionError) as error:
         raise InvalidRecord(NOT_JSON_OBJECT, error) from error
     if not isinstance(fields, dict):
@@ -186,6 +190,10 @@ def _text(value: bytes) -> str:
 
 def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
+
+
+_JSON: Final = json.JSONDecoder(parse_constant=_refuse_constant)
+"""One for all records: `json.loads` would make one for each."""
 
 
 def _entry_to_json(entry: Entry) -> dict[str, float]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -157,11 +157,11 @@ class View:
 
     def player_changed(self, player_id: int, name: str | None) -> None:  # noqa: ARG002  # the store has the name
         """Follow a player that was created, renamed or deleted."""
-        self._names_changed(list(self._boards_of_player.get(player_id, ())))
+        self._names_changed(self._boards_of_player.get(player_id, ()))
 
     def product_changed(self, product_id: int, name: str | None) -> None:  # noqa: ARG002  # the store has the name
         """Follow a product that was created, renamed or deleted."""
-        self._names_changed([product_id] if product_id in self._partition_of else [])
+        self._names_changed((product_id,) if product_id in self._partition_of else ())
 
     def partition_ready(self, partition: int) -> None:
         """Follow a partition from now on: its store and the tables are complete."""
@@ -248,14 +248,18 @@ class View:
     # Rendering, and the index of who is on which board
 
     def _partition(self, partition: int) -> _Partition:
-        return self._partitions.setdefault(partition, _Partition())
+        kept = self._partitions.get(partition)
+        if kept is None:
+            kept = self._partitions[partition] = _Partition()
+        return kept
 
-    def _names_changed(self, product_ids: list[int]) -> None:
+    def _names_changed(self, product_ids: Collection[int]) -> None:
         # A board that has not been rendered is in no index, and may show the name as well.
         if not all(self._partition(partition).warm for partition in self._stores):
             self._version += 1
         at_once = len(product_ids) <= _AT_ONCE
-        for product_id in product_ids:
+        # A copy: to render a board renews the index that these are from.
+        for product_id in list(product_ids):
             partition = self._partition_of[product_id]
             if at_once:
                 self._render_stored(partition, product_id)

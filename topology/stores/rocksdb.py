@@ -110,8 +110,11 @@ class RocksdbStore:
         return self._fill
 
     def get(self, key: int) -> bytes | None:
-        with _translated(self._path):
+        # Without `_translated`, which would cost as much as the look-up.
+        try:
             value: bytes | None = self._database.get(_encode(key))
+        except Exception as error:
+            raise _unusable(self._path, error) from error
         return value
 
     def scan(self, first: int = ID_MIN, last: int = ID_MAX) -> Iterator[tuple[int, bytes]]:
@@ -191,7 +194,11 @@ def _translated(path: Path) -> Iterator[None]:
         yield
     except Exception as error:
         # rocksdict has no error class of its own for what RocksDB reports.
-        raise StateUnusable(f"{path}: {error}") from error
+        raise _unusable(path, error) from error
+
+
+def _unusable(path: Path, error: Exception) -> StateUnusable:
+    return StateUnusable(f"{path}: {error}")
 
 
 def _rows_until(rows: Iterator[tuple[Any, Any]], last: bytes, path: Path) -> Iterator[tuple[int, bytes]]:
