@@ -62,7 +62,7 @@ class Front:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        answer = self.at_once(scope)
+        answer = self._refusal(scope)
         if answer is None and (asked := self._plain(scope)) is not None:
             answer = await self._waited_for(scope, asked)
         if answer is not None:
@@ -76,7 +76,7 @@ class Front:
         Args:
             scope: of an HTTP request, as ASGI has it.
         """
-        refusal = self._guard.refusal(scope) if self._guard is not None else None
+        refusal = self._refusal(scope)
         if refusal is not None:
             return refusal
         asked = self._plain(scope)
@@ -96,6 +96,9 @@ class Front:
             log.exception("GET %r failed", scope["path"])
             return problem(error, scope["path"])
         return await self._delivery.of(answer, scope["headers"])
+
+    def _refusal(self, scope: Scope) -> Answer | None:
+        return self._guard.refusal(scope) if self._guard is not None else None
 
     def _plain(self, scope: Scope) -> _Asked | None:
         """Return what is asked when the request is for one board in the plainest form, else None."""

@@ -105,7 +105,8 @@ class Connection(HttpToolsProtocol):
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserError:
-            self._answer_asked()
+            # Neither is what was asked right before it: the connection ends.
+            self._asked = None
             self._refuse(
                 InvalidRequest("What was sent is no request of HTTP, or none that is safe to answer: see RFC 9112")
             )

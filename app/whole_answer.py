@@ -13,7 +13,7 @@ from typing import Any, Final
 from starlette.types import Message
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
-Headers = list[tuple[bytes, bytes]]
+from api.answers import Headers
 
 _LENGTH: Final = b"content-length"
 _CONNECTION: Final = b"\r\nconnection:"

@@ -13,8 +13,8 @@ from api.answers import Headers
 from api.auth import Tokens
 from api.delivery import Sharing
 from api.observed import Observed
-from tests.drivers.cluster import Cluster
-from tests.drivers.fake_queries import RESTORING, board_of
+from tests.drivers.cluster import Cluster, cluster_with_everything
+from tests.drivers.fake_queries import board_of
 from topology.partitioner import partition_for
 from topology.records import ID_MAX, ID_MIN
 
@@ -70,16 +70,9 @@ def answered_at_once(app: Observed, scope: Scope) -> tuple[int, Headers, bytes] 
     return None if answer is None else (answer.status, answer.sent_headers(), answer.body)
 
 
-def cluster_with_everything(**settings: object) -> Cluster:
-    """Return three instances with local, forwarded, standby and missing copies."""
-    cluster = Cluster({each: board_of(each) for each in IDS} | {LARGE: board_of(LARGE, 10)}, **settings)  # type: ignore[arg-type]
-    cluster.queries[1].statuses[1] = RESTORING
-    cluster.queries[2].statuses.clear()
-    return cluster
-
-
-CLUSTER = cluster_with_everything()
-GUARDED = cluster_with_everything(tokens=[Tokens(api=("secret",))] * 3)
+BOARDS = {each: board_of(each) for each in IDS} | {LARGE: board_of(LARGE, 10)}
+CLUSTER = cluster_with_everything(BOARDS)
+GUARDED = cluster_with_everything(BOARDS, tokens=[Tokens(api=("secret",))] * 3)
 
 ids = st.sampled_from([*IDS, LARGE]) | st.integers(ID_MIN - 2, ID_MAX + 2) | st.integers(-20, 120)
 texts = ids.map(str) | st.sampled_from(["01", "-0", "%31", "count", "count/local", "", "1/6"])
@@ -147,7 +140,7 @@ def test_an_id_is_in_the_answer_when_it_was_given_or_something_is_wrong() -> Non
 
 
 def test_what_fails_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = cluster_with_everything()
+    cluster = cluster_with_everything(BOARDS)
 
     def fail(*_: object) -> None:
         raise RuntimeError("the store is broken")
@@ -160,14 +153,14 @@ def test_what_fails_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_with_pages_of_other_origins_everything_goes_through_their_rules() -> None:
-    shared = cluster_with_everything(sharing=Sharing(cors_origins=("https://games.example",)))
+    shared = cluster_with_everything(BOARDS, sharing=Sharing(cors_origins=("https://games.example",)))
     assert instance(shared, 0).at_once(asked("/leaderboard/1", [])) is None
 
 
 async def test_each_answer_is_counted_once_as_if_it_had_been_waited_for() -> None:
     targets = ["/leaderboard/1", "/leaderboard/1", OF_ANOTHER, "/leaderboard/1?limit=2"]
     requests = [asked(target, [BY_PEER]) for target in targets]
-    at_once, waited = (instance(cluster_with_everything(), 0) for _ in range(2))
+    at_once, waited = (instance(cluster_with_everything(BOARDS), 0) for _ in range(2))
     for scope in requests:
         assert at_once.at_once(scope) is not None
         await waited_for(waited, scope)

@@ -159,7 +159,7 @@ PROTOCOLS: dict[str, Row] = {
     "requests ahead of their answers": (KEPT * 100 + LAST, [200] * 101),
     "far too many requests ahead": (b"GET / HTTP/1.1\r\n\r\n" * 10_000, CLOSED),
     "what follows the last request": (LAST + KEPT, [200]),
-    "nonsense after a request": (KEPT + b"nonsense\r\n\r\n", [200, 400]),
+    "nonsense after a request": (KEPT + b"nonsense\r\n\r\n", CLOSED),
     "nonsense before an answer that takes a while": (b"GET /leaderboard HTTP/1.1\r\n\r\nnonsense\r\n\r\n", CLOSED),
 }  # fmt: skip
 ROWS = {

@@ -9,22 +9,15 @@ from hypothesis import strategies as st
 
 from api.front import Front
 from api.observed import Observed
-from tests.drivers.cluster import Cluster
-from tests.drivers.fake_queries import RESTORING, board_of
+from tests.drivers.cluster import Cluster, cluster_with_everything
+from tests.drivers.fake_queries import board_of
 from topology.records import ID_MAX, ID_MIN
 
 IDS = [ID_MIN, -3, 0, 1, 6, 12, 99, ID_MAX]
 
 
-def cluster_with_everything() -> Cluster:
-    """Return three instances with local, forwarded, standby and missing copies."""
-    cluster = Cluster({each: board_of(each) for each in IDS})
-    cluster.queries[1].statuses[1] = RESTORING
-    cluster.queries[2].statuses.clear()
-    return cluster
-
-
-CLUSTER = cluster_with_everything()
+BOARDS = {each: board_of(each) for each in IDS}
+CLUSTER = cluster_with_everything(BOARDS)
 
 ids = st.sampled_from(IDS) | st.integers(ID_MIN - 2, ID_MAX + 2) | st.integers(-20, 120)
 texts = ids.map(str) | st.sampled_from(["01", "+1", "-0", "1.0", "%31", "1%0A", "count", "", "1/6", "1/", "٣"])
@@ -70,7 +63,7 @@ async def test_the_front_answers_as_the_router_does(
 async def test_only_the_plainest_get_stays_in_the_front(
     method: str, target: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    front = front_of(cluster_with_everything(), 0)
+    front = front_of(cluster_with_everything(BOARDS), 0)
     routed = []
 
     async def app(scope: dict[str, object], receive: object, send: object) -> None:

@@ -10,7 +10,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from api.answers import Answer
 from tests.drivers.fake_queries import board_of
-from tests.drivers.http_instance import app_alone, exchange, free_host, serving
+from tests.drivers.http_instance import app_alone, exchange, free_host, serving, without_dates
 from topology.host_metadata import HostInfo
 
 BOARDS = {1: board_of(1), 6: board_of(6, 10)}
@@ -91,7 +91,7 @@ def test_who_asks_too_far_ahead_gets_nothing(at_once: HostInfo, by_task: HostInf
 
 def comparable(answers: bytes, host: HostInfo) -> bytes:
     """Return answers without what changes from second to second and from server to server."""
-    return re.sub(rb"date: [^\r]*\r\n", b"", answers).replace(str(host).encode(), b"here")
+    return without_dates(answers).replace(str(host).encode(), b"here")
 
 
 def test_a_client_that_waits_gets_its_answer_before_it_asks_again(at_once: HostInfo) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Iterator
 from contextlib import ExitStack
 
@@ -12,7 +11,7 @@ from starlette.types import Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from app.http_connection import Connection
-from tests.drivers.http_instance import exchange, free_host, serving
+from tests.drivers.http_instance import exchange, free_host, serving, without_dates
 from topology.host_metadata import HostInfo
 
 START = "http.response.start"
@@ -128,8 +127,3 @@ def test_an_answer_that_never_gets_its_body_is_an_error_and_not_half_an_answer(o
 def test_the_comparison_sees_answers(of_uvicorn: HostInfo) -> None:
     answer = without_dates(exchange(of_uvicorn, LAST % 0))
     assert answer == b'HTTP/1.1 200 OK\r\ncontent-length: 3\r\netag: "a"\r\nconnection: close\r\n\r\nabc'
-
-
-def without_dates(answers: bytes) -> bytes:
-    """Return answers without what changes each second."""
-    return re.sub(rb"date: [^\r]*\r\n", b"", answers)

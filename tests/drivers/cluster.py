@@ -13,7 +13,7 @@ from api.auth import Tokens
 from api.components import Components, PeerSettings, Stopping
 from api.delivery import Sharing
 from api.main import create_app
-from tests.drivers.fake_queries import Boards, FakeQueries
+from tests.drivers.fake_queries import RESTORING, Boards, FakeQueries
 from tests.drivers.streams import AppStream, Events, StreamBody
 from topology.host_metadata import ClusterMap, HostInfo, HostMetadata
 from topology.measures import Measures
@@ -170,3 +170,16 @@ class Cluster:
         """Return the numbers of the active, the standby and another instance for a product."""
         active = self.queries[0].partition_for(product_id) % len(self.hosts)
         return active, (active + 1) % len(self.hosts), (active + 2) % len(self.hosts)
+
+
+def cluster_with_everything(boards: Boards, **settings: Any) -> Cluster:
+    """Return three instances with local, forwarded, standby and missing copies.
+
+    Args:
+        boards: product id to visible entries.
+        settings: further ones of the cluster.
+    """
+    cluster = Cluster(boards, **settings)
+    cluster.queries[1].statuses[1] = RESTORING
+    cluster.queries[2].statuses.clear()
+    return cluster

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -106,3 +107,8 @@ def exchange(host: HostInfo, sent: bytes, *, end: bool = False, piece_bytes: int
             # What the server has closed while bytes were still on their way ends so.
             pass
     return answer
+
+
+def without_dates(answers: bytes) -> bytes:
+    """Return answers without what changes each second."""
+    return re.sub(rb"date: [^\r]*\r\n", b"", answers)

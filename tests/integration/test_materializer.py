@@ -354,9 +354,10 @@ async def test_stores_that_are_opened_again_answer_meanwhile(topics: StoreTopics
         await eventually(asked_until_tried_thrice)
         assert instance.get(1) == SHOWN
         stores.full = False
-        while not instance.caught_up:
-            answered.append(instance.queries.status(partition_for(1, 4)).can_answer)
-            await asyncio.sleep(0)
+        async with asyncio.timeout(60):
+            while not instance.caught_up:
+                answered.append(instance.queries.status(partition_for(1, 4)).can_answer)
+                await asyncio.sleep(0)
         assert all(answered)
         assert instance.get(1) == [("Elyse", 9000.0)]
 
