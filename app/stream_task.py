@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_STOP_WITHIN_S = 4.0
-
 
 class StreamTask:
     """Starts and stops stream threads as the task comes and goes. Everything happens in one event loop.
@@ -64,5 +62,5 @@ class StreamTask:
                     self._thread = thread
             elif not self._wanted and self._thread is not None:
                 self._thread.request_stop()
-                await asyncio.to_thread(self._thread.join, _STOP_WITHIN_S)
+                await asyncio.to_thread(self._thread.join)
                 self._thread = None

@@ -72,7 +72,7 @@ class GenerationRun:
             floors = snapshots.floors(self._own(boards), self.generation.places)
             snapshots.write_tables(table_rows(self.spark, self.source), floors, uri)
             newest = published.get["newest"] or 0
-            tables = snapshots.read_tables(self.spark.session, uri, self._seed_uri)
+            tables = snapshots.read_tables(self.spark.session, uri, self._seed())
         if newest > self.generation.number:
             raise GenerationOutdated(f"boards of generation {newest} are published, it is {self.generation.number}")
         return tables
@@ -94,9 +94,7 @@ class GenerationRun:
         longer than what the floors of a start would save.
         """
         with translated():
-            session = self.spark.session
-            seed = snapshots.read_seed(session, self._seed_uri)
-            tables = Tables(*table_rows(self.spark, self.source), snapshots.no_floors(session), seed)
+            tables = Tables(*table_rows(self.spark, self.source), floors=None, seed=self._seed())
         return self._start(tables, {"availableNow": True}, catching_up=True)
 
     def real_time(self, tables: Tables, checkpoint_interval_s: int) -> StreamQuery:
@@ -114,9 +112,11 @@ class GenerationRun:
                 places=self.generation.places,
             )
 
-    @property
-    def _seed_uri(self) -> str:
-        return generations.seed_uri(self.directory, self.generation)
+    def _seed(self) -> DataFrame | None:
+        """Return what the generation began with, None if with nothing."""
+        if not self.generation.seeded:
+            return None
+        return snapshots.read_seed(self.spark.session, generations.seed_uri(self.directory, self.generation))
 
     def _own(self, boards: DataFrame) -> DataFrame:
         return snapshots.of_generation(boards, self.generation.number, self.generation.places)

@@ -6,7 +6,7 @@ boards of the last one. Under the checkpoint URI:
 
     generation-3/
       generation.json    written last when a generation begins; without it the directory does not count
-      seed/              Parquet, the boards that it begins with
+      seed/              Parquet, the boards that it begins with, if there were any
       seed-published     there once the seed is on `high-scores`
       tables-<uuid>/     Parquet, the snapshots that the query joins: players, products, floors
       query/             Spark's checkpoint
@@ -18,7 +18,7 @@ import json
 import logging
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Final
 
 from pyspark.sql import functions as F
@@ -71,11 +71,13 @@ class Generation:
         number: carried by each of its boards.
         origin: what its state depends on.
         shuffle_partitions: fixed by its first checkpoint.
+        seeded: whether there were boards before it.
     """
 
     number: int
     origin: Origin
     shuffle_partitions: int = DEFAULT_SHUFFLE_PARTITIONS
+    seeded: bool = True
 
     @property
     def name(self) -> str:
@@ -100,7 +102,9 @@ class Generation:
         """
         try:
             fields = json.loads(text)
-            return cls(int(fields["number"]), Origin(**fields["origin"]), int(fields["shuffle_partitions"]))
+            origin, shuffle_partitions = Origin(**fields["origin"]), int(fields["shuffle_partitions"])
+            # Before this was written down, each had a seed, be it an empty one.
+            return cls(int(fields["number"]), origin, shuffle_partitions, seeded=fields.get("seeded", True))
         except (KeyError, TypeError) as error:
             raise ValueError(f"not a generation: {error!r}") from error
 
@@ -141,13 +145,10 @@ def begin(spark: Spark, directory: CheckpointDirectory, origin: Origin, rows: sn
     return generation
 
 
-def begin_first(spark: Spark, directory: CheckpointDirectory, origin: Origin) -> Generation:
+def begin_first(directory: CheckpointDirectory, origin: Origin) -> Generation:
     """Begin a generation before which there are no boards: without a seed, so there is nothing to read or publish."""
-    generation = _next(directory, 0, origin)
+    generation = replace(_next(directory, 0, origin), seeded=False)
     directory.delete(generation.name)
-    with translated():
-        snapshots.write(snapshots.no_seed(spark.session), seed_uri(directory, generation))
-    directory.write_text(f"{generation.name}/{_PUBLISHED}", "")
     directory.write_text(f"{generation.name}/{_MANIFEST}", generation.to_json())
     return generation
 
@@ -155,7 +156,7 @@ def begin_first(spark: Spark, directory: CheckpointDirectory, origin: Origin) ->
 def publish_seed(spark: Spark, directory: CheckpointDirectory, generation: Generation) -> None:
     """Publish the seed as the boards of its generation, unless that has been done. Repeating it changes nothing."""
     marker = f"{generation.name}/{_PUBLISHED}"
-    if directory.exists(marker):
+    if not generation.seeded or directory.exists(marker):
         return
     with translated():
         seed = snapshots.read_seed(spark.session, seed_uri(directory, generation))

@@ -34,14 +34,14 @@ class Tables(NamedTuple):
     Attributes:
         players: `player_id bigint`, the players that exist.
         products: `product_id bigint`, the products that exist.
-        floors: `product_id bigint, floor double`, the last kept score of each full board.
-        seed: the boards of the generation before, as `SEED_SCHEMA`.
+        floors: `product_id bigint, floor double`, the last kept score of each full board; None to drop no event.
+        seed: the boards of the generation before, as `SEED_SCHEMA`; None without one.
     """
 
     players: DataFrame
     products: DataFrame
-    floors: DataFrame
-    seed: DataFrame
+    floors: DataFrame | None
+    seed: DataFrame | None
 
 
 def leaderboard(scores: DataFrame, tables: Tables, *, depth: int, generation: int) -> DataFrame:
@@ -57,10 +57,11 @@ def leaderboard(scores: DataFrame, tables: Tables, *, depth: int, generation: in
         `key string, value string`: the product id and its board as JSON.
     """
     events = parse(scores)
-    reaching = above_floor(events, tables.floors)
+    reaching = events if tables.floors is None else above_floor(events, tables.floors)
     enriched = join_tables(reaching, tables.players, tables.products)
     boards = best(enriched, depth * SPARE_FACTOR)
-    return publish(with_seed(boards, tables.seed, depth * SPARE_FACTOR), generation)
+    merged = boards if tables.seed is None else with_seed(boards, tables.seed, depth * SPARE_FACTOR)
+    return publish(merged, generation)
 
 
 def above_floor(events: DataFrame, floors: DataFrame) -> DataFrame:

@@ -8,7 +8,6 @@ from typing import NamedTuple
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
 
 from topology.leaderboard import BOARD_SCHEMA, ENTRY, SEED_SCHEMA, Tables, best
 from topology.spark import TASKS_BESIDE
@@ -102,23 +101,6 @@ def seed(boards: DataFrame, rows: Rows, places: int) -> DataFrame:
     )
 
 
-def no_floors(session: SparkSession) -> DataFrame:
-    """Return the floors of a query that drops no event for its score."""
-    return _empty(session, FLOORS_SCHEMA)
-
-
-def no_seed(session: SparkSession) -> DataFrame:
-    """Return the seed of a generation before which there were no boards."""
-    return _empty(session, SEED_SCHEMA)
-
-
-def _empty(session: SparkSession, schema: str) -> DataFrame:
-    # Spark sees that this is empty when it plans, and leaves out a join with it.
-    row_type = StructType.fromDDL(schema)
-    row = F.lit(None).cast(row_type).alias("row")
-    return session.range(1).select(row).where(F.lit(False)).select("row.*")
-
-
 def survey(boards: DataFrame, before: Rows, now: Rows, *, depth: int, places: int) -> Survey:
     """Compare the boards with the tables, to decide what a refresh has to do.
 
@@ -170,13 +152,13 @@ def read_seed(session: SparkSession, uri: str) -> DataFrame:
     return session.read.schema(SEED_SCHEMA).parquet(uri)
 
 
-def read_tables(session: SparkSession, tables_uri: str, seed_uri: str) -> Tables:
-    """Return the snapshots under two URIs as the tables of the query."""
+def read_tables(session: SparkSession, uri: str, seed: DataFrame | None) -> Tables:
+    """Return the snapshot under a URI, with a seed, as the tables of the query."""
     return Tables(
-        players=session.read.schema(PLAYERS_SCHEMA).parquet(f"{tables_uri}/players"),
-        products=session.read.schema(PRODUCTS_SCHEMA).parquet(f"{tables_uri}/products"),
-        floors=session.read.schema(FLOORS_SCHEMA).parquet(f"{tables_uri}/floors"),
-        seed=read_seed(session, seed_uri),
+        players=session.read.schema(PLAYERS_SCHEMA).parquet(f"{uri}/players"),
+        products=session.read.schema(PRODUCTS_SCHEMA).parquet(f"{uri}/products"),
+        floors=session.read.schema(FLOORS_SCHEMA).parquet(f"{uri}/floors"),
+        seed=seed,
     )
 
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 from typing import IO, Any, Final
+from urllib.parse import urlsplit
 
 from py4j.java_gateway import JavaGateway
 from py4j.protocol import Py4JError, Py4JJavaError
@@ -47,8 +48,23 @@ _JVM_NICENESS: Final = 10
 """Where the cores are all taken, what fills the stores and answers comes before what makes new boards: a result that
 waits for its reader is no fresher, and reads go on while the stream catches up."""
 
+_EXIT_WITHIN_S: Final = 3.0
+"""How long a session with executors elsewhere may take to tell them."""
+
+_BOUNDED_OPTIONS: Final = {"kafka.fetch.max.wait.ms": "10"}
+"""Of reads that end. After each poll Spark's source asks for the ends of the partition, and the broker answers the
+fetch first that was sent ahead. At the end of a partition that one waits for records: by default half a second."""
+
 _BULK_OPTIONS: Final = {"kafka.max.poll.records": "20000", "kafka.max.partition.fetch.bytes": str(2 * 2**20)}
-"""After each poll Spark's source asks for the ends of the partition, and fetches anew what it had not polled yet."""
+"""After that Spark's source fetches anew what it had not polled yet."""
+
+_LOCAL_CHECKPOINT: Final = {
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    )
+}
+"""Renames by a call, looking first whether the name is taken. Spark's usual way does the same by eight processes a
+file, a hundred and more at a batch's end: a third of the time that a batch boundary holds new boards back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +82,9 @@ class SparkSettings:
         kafka_options: further settings of those clients, without the prefix `kafka.`.
         max_offsets_per_batch: records a micro-batch of catching up reads.
         driver_flags: further flags of the driver's JVM.
-        exit_within_s: how long the JVM may take to end before it is killed.
+        exit_within_s: how long the session and the JVM may take to end in order before the JVM is killed. By default no
+            time when there are no executors elsewhere: a query that was stopped has left nothing undone, and whoever
+            takes over waits for this.
     """
 
     kafka: KafkaConnection
@@ -79,7 +97,12 @@ class SparkSettings:
     kafka_options: Mapping[str, str] = field(default_factory=dict)
     max_offsets_per_batch: int = 1_000_000
     driver_flags: tuple[str, ...] = ()
-    exit_within_s: float = 3.0
+    exit_within_s: float | None = None
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether there are no executors elsewhere."""
+        return self.master == "local" or self.master.startswith("local[")
 
 
 class Spark:
@@ -132,12 +155,18 @@ class Spark:
 
     def close(self) -> None:
         """Stop the session and the JVM. Never raises; what does not stop in time is killed."""
+        within_s = self.settings.exit_within_s
+        if within_s is None:
+            within_s = 0.0 if self.settings.is_alone else _EXIT_WITHIN_S
         session = getattr(self, "session", None)
-        if session is not None and self.alive:
+        if session is not None and self.alive and within_s:
             try:
                 session.stop()
             except (Py4JError, PySparkException, OSError) as error:
                 logger.debug("the session did not stop cleanly: %s", error)
+        elif session is not None:
+            # All that is in this process of a session that is not stopped. It takes up to half a second to end.
+            threading.Thread(target=session.sparkContext._accumulatorServer.shutdown, daemon=True).start()
         # PySpark keeps one gateway for the life of a process and offers no way to end it; without this reset the
         # next session would talk to a JVM that is gone.
         if SparkContext._gateway is not None:
@@ -148,7 +177,7 @@ class Spark:
         if self._jvm_process.stdin is not None:
             self._jvm_process.stdin.close()
         try:
-            self._jvm_process.wait(self.settings.exit_within_s)
+            self._jvm_process.wait(within_s)
         except subprocess.TimeoutExpired:
             self._jvm_process.kill()
             self._jvm_process.wait()
@@ -169,7 +198,8 @@ class Spark:
             .option("failOnDataLoss", "false")
         )
         if catching_up:
-            reader = reader.option("maxOffsetsPerTrigger", self.settings.max_offsets_per_batch).options(**_BULK_OPTIONS)
+            reader = reader.option("maxOffsetsPerTrigger", self.settings.max_offsets_per_batch)
+            reader = reader.options(**_BOUNDED_OPTIONS, **_BULK_OPTIONS)
         return reader.load()
 
     def high_scores(self) -> DataFrame:
@@ -177,6 +207,7 @@ class Spark:
         return (
             self.session.read.format("kafka")
             .options(**self._kafka_options())
+            .options(**_BOUNDED_OPTIONS)
             .option("subscribe", HIGH_SCORES)
             .option("failOnDataLoss", "false")
             .load()
@@ -189,6 +220,7 @@ class Spark:
         return (
             self.session.read.format("kafka")
             .options(**self._kafka_options())
+            .options(**_BOUNDED_OPTIONS)
             .option("assign", json.dumps({judged.topic: [judged.partition]}))
             .options(**{name: json.dumps({judged.topic: {judged.partition: at}}) for name, at in offsets.items()})
             .option("failOnDataLoss", "false")
@@ -203,6 +235,8 @@ class Spark:
             checkpoint: URI of the query's checkpoint.
             trigger: as `DataStreamWriter.trigger` takes it.
         """
+        for name, value in checkpoint_conf(checkpoint).items():
+            self.session.conf.set(name, value)
         writer = boards.writeStream.format("kafka").options(**self._kafka_options()).option("topic", HIGH_SCORES)
         query = writer.option("checkpointLocation", checkpoint).outputMode("update").queryName("leaderboard")
         return query.trigger(**trigger).start()
@@ -214,6 +248,11 @@ class Spark:
     def _kafka_options(self) -> dict[str, str]:
         options = {**self.settings.kafka.for_java(), **self.settings.kafka_options}
         return {f"kafka.{name}": value for name, value in options.items()}
+
+
+def checkpoint_conf(uri: str) -> Mapping[str, str]:
+    """Return what a query with its checkpoint at a URI needs of the session: nothing, unless that is a local path."""
+    return _LOCAL_CHECKPOINT if urlsplit(uri).scheme == "file" else {}
 
 
 @contextlib.contextmanager
@@ -267,8 +306,7 @@ def _conf(settings: SparkSettings, slots: int, shuffle_partitions: int) -> dict[
         *(f'"{flag}"' for flag in settings.driver_flags),
     ]
     # Without executors elsewhere nobody outside has to reach the driver: whoever does may run code in it.
-    alone = settings.master == "local" or settings.master.startswith("local[")
-    addresses = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"} if alone else {}
+    addresses = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"} if settings.is_alone else {}
     return {
         **addresses,
         "spark.app.name": "leaderboard",

@@ -41,6 +41,9 @@ _BEHIND_LIMIT_EVENTS: Final = 100_000
 
 _LOOK_AT_DELAYS_EVERY_S: Final = 5.0
 
+_STOP_WITHIN_S: Final = 4.0
+_STOP_ALONE_WITHIN_S: Final = 1.0
+
 _UNKNOWN: Final = -1
 """Of a generation that another process began: rows were added since then, for all that is known."""
 
@@ -112,15 +115,22 @@ class StreamThread:
         """Ask the thread to stop; returns at once."""
         self._stop.set()
 
-    def join(self, timeout_s: float) -> None:
-        """Wait until the thread has ended. What does not end in time loses its JVM, and then ends."""
+    def join(self, timeout_s: float | None = None) -> None:
+        """Wait until the thread has ended. What does not end in time loses its JVM, and then ends.
+
+        Args:
+            timeout_s: by default 4 s with executors elsewhere. Without them 1 s: a job beside the query may take longer
+                than that, ending the JVM loses nothing, and whoever takes over waits for this.
+        """
         if self._thread.ident is None:
             return
+        if timeout_s is None:
+            timeout_s = _STOP_ALONE_WITHIN_S if self._settings.spark.is_alone else _STOP_WITHIN_S
         self._thread.join(timeout_s)
         if self._thread.is_alive() and self._spark is not None:
-            logger.warning("the stream did not stop within %.0f s: ending its JVM", timeout_s)
+            logger.info("the stream did not stop within %.0f s: ending its JVM", timeout_s)
             self._spark.kill()
-            self._thread.join(timeout_s)
+            self._thread.join(max(timeout_s, _STOP_WITHIN_S))
 
     def _run(self) -> None:
         try:
@@ -239,7 +249,7 @@ class StreamThread:
             if self._topics.boards_end():
                 generation = generations.begin(spark, directory, origin, table_rows(spark, self._tables))
             else:
-                generation = generations.begin_first(spark, directory, origin)
+                generation = generations.begin_first(directory, origin)
         generations.publish_seed(spark, directory, generation)
         generations.delete_older(directory, generation)
         if reason is not None:

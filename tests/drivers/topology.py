@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from topology import snapshots
-from topology.leaderboard import SEED_SCHEMA, Tables, leaderboard
+from topology.leaderboard import Tables, leaderboard
 from topology.records import Board, Entry
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
@@ -64,7 +64,7 @@ class TopologyDriver:
         products: the products that exist.
         depth: the most entries that are served of a board.
         floors: the last kept score of each full board.
-        seed: the boards that the generation begins with, as rows of `SEED_SCHEMA`.
+        seed: the boards that the generation begins with, as rows of `leaderboard.SEED_SCHEMA`.
     """
 
     session: SparkSession
@@ -97,8 +97,8 @@ class TopologyDriver:
         return Tables(
             players=snapshots.ids(self.session, "player_id", self.players),
             products=snapshots.ids(self.session, "product_id", self.products),
-            floors=self._frame(list(self.floors.items()), FLOORS_SCHEMA),
-            seed=self.seed if self.seed is not None else self.session.createDataFrame([], SEED_SCHEMA),
+            floors=self._frame(list(self.floors.items()), FLOORS_SCHEMA) if self.floors else None,
+            seed=self.seed,
         )
 
     def published(self, boards: Mapping[int, Board]) -> DataFrame:

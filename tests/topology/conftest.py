@@ -1,5 +1,6 @@
 """One Spark for the tests of the topology."""
 
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -7,6 +8,7 @@ import pytest
 
 from app.jars import ensure_jars
 from tests.drivers.topology import TopologyDriver
+from tests.waiting import wait_until
 from topology.kafka_connection import KafkaConnection
 from topology.spark import Spark, SparkSettings
 
@@ -18,11 +20,16 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spark]:
     settings = SparkSettings(
         KafkaConnection("localhost:1"), ensure_jars().spark, directory / "work", directory / "spark.log"
     )
+    before = set(threading.enumerate())
     running = Spark(settings, slots=1, shuffle_partitions=1)
+    servers = {thread for thread in threading.enumerate() if "serve_forever" in thread.name} - before
     # Each test plans queries of its own over a few rows: compiling them would take longer than running them.
     running.session.conf.set("spark.sql.codegen.wholeStage", "false")
     yield running
     running.close()
+    assert not running.alive
+    assert servers
+    wait_until(lambda: not any(thread.is_alive() for thread in servers), 10, "nothing of the session is left")
 
 
 @pytest.fixture

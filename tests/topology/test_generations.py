@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -31,8 +32,14 @@ def test_another_origin_needs_another_generation(wanted: Origin, reason: str | N
 
 
 def test_a_generation_survives_its_file() -> None:
-    generation = Generation(7, ORIGIN, shuffle_partitions=6)
+    generation = Generation(7, ORIGIN, shuffle_partitions=6, seeded=False)
     assert Generation.from_json(generation.to_json()) == generation
+
+
+def test_a_file_of_an_older_version_speaks_of_a_seed() -> None:
+    fields = json.loads(Generation(7, ORIGIN).to_json())
+    del fields["seeded"]
+    assert Generation.from_json(json.dumps(fields)).seeded
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"number": 1}', '{"number": "x", "origin": {}}'])
@@ -51,8 +58,9 @@ def test_there_is_no_generation_in_an_empty_directory(directory: CheckpointDirec
 
 
 def test_the_first_generation_has_nothing_to_publish(spark: Spark, directory: CheckpointDirectory) -> None:
-    generation = generations.begin_first(spark, directory, ORIGIN)
+    generation = generations.begin_first(directory, ORIGIN)
     assert generation.number == 1
+    assert not generation.seeded
     assert generations.current(directory) == generation
     # There is no broker here: publishing anything would fail.
     generations.publish_seed(spark, directory, generation)
@@ -61,16 +69,16 @@ def test_the_first_generation_has_nothing_to_publish(spark: Spark, directory: Ch
 def test_a_generation_that_was_not_begun_to_the_end_does_not_count(
     spark: Spark, directory: CheckpointDirectory
 ) -> None:
-    first = generations.begin_first(spark, directory, ORIGIN)
+    first = generations.begin_first(directory, ORIGIN)
     directory.write_text("generation-2/seed/half", "")
     assert generations.current(directory) == first
-    assert generations.begin_first(spark, directory, ORIGIN).number == 2
+    assert generations.begin_first(directory, ORIGIN).number == 2
     assert not directory.exists("generation-2/seed/half")
 
 
 def test_older_generations_are_deleted_and_others_left(spark: Spark, directory: CheckpointDirectory) -> None:
-    generations.begin_first(spark, directory, ORIGIN)
-    second = generations.begin_first(spark, directory, ORIGIN)
+    generations.begin_first(directory, ORIGIN)
+    second = generations.begin_first(directory, ORIGIN)
     directory.write_text("identity", "x")
     generations.delete_older(directory, second)
     assert sorted(directory.names()) == ["generation-2", "identity"]
@@ -79,10 +87,10 @@ def test_older_generations_are_deleted_and_others_left(spark: Spark, directory: 
 def test_after_a_file_that_cannot_be_understood_another_generation_begins(
     spark: Spark, directory: CheckpointDirectory
 ) -> None:
-    generations.begin_first(spark, directory, ORIGIN)
+    generations.begin_first(directory, ORIGIN)
     directory.write_text("generation-1/generation.json", "{")
     assert generations.current(directory) is None
-    assert generations.begin_first(spark, directory, ORIGIN).number == 2
+    assert generations.begin_first(directory, ORIGIN).number == 2
 
 
 def test_a_text_is_written_over(directory: CheckpointDirectory) -> None:

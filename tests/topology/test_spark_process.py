@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import psutil
 import pytest
 
 from tests.drivers.processes import command_line
+from topology.kafka_connection import KafkaConnection
+from topology.spark import SparkSettings
 
 MOST = 19
 
@@ -29,6 +32,15 @@ def test_each_thread_of_the_jvm_yields_to_this_process(jvm: psutil.Process) -> N
 
 def test_a_key_that_interrupts_this_process_does_not_reach_the_jvm(jvm: psutil.Process) -> None:
     assert os.getpgid(jvm.pid) != os.getpgid(0)
+
+
+@pytest.mark.parametrize(
+    ("master", "alone"),
+    [("local", True), ("local[4]", True), ("local-cluster[2,1,1024]", False), ("spark://there:7077", False)],
+)
+def test_who_has_executors_elsewhere(master: str, *, alone: bool) -> None:
+    settings = SparkSettings(KafkaConnection("localhost:1"), (), Path(), Path(), master=master)
+    assert settings.is_alone == alone
 
 
 def niceness_of_threads(process: psutil.Process) -> Iterator[int]:
