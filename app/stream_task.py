@@ -3,7 +3,9 @@
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from topology.errors import LeaderboardError
 
 if TYPE_CHECKING:
     from topology.stream_status import StreamStatus
@@ -11,12 +13,15 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_TRY_AGAIN_AFTER_S: Final = 1.0
+
 
 class StreamTask:
     """Starts and stops stream threads as the task comes and goes. Everything happens in one event loop.
 
     Args:
-        make: returns a new stream thread. Called in a thread, since the first call loads Spark's libraries.
+        make: returns a new stream thread. Called in a thread, since the first call loads Spark's libraries, and again
+            after an error.
     """
 
     def __init__(self, make: "Callable[[], StreamThread]") -> None:
@@ -56,11 +61,25 @@ class StreamTask:
         # use the same JVM and the same working directory.
         async with self._turn:
             if self._wanted and self._thread is None:
-                thread = await asyncio.to_thread(self._make)
-                if self._wanted:
+                thread = await self._made()
+                if thread is not None and self._wanted:
                     thread.start()
                     self._thread = thread
             elif not self._wanted and self._thread is not None:
                 self._thread.request_stop()
                 await asyncio.to_thread(self._thread.join)
                 self._thread = None
+
+    async def _made(self) -> "StreamThread | None":
+        """Return a new stream thread once one can be made, None when it is not wanted any more."""
+        said = ""
+        while self._wanted:
+            try:
+                return await asyncio.to_thread(self._make)
+            except (LeaderboardError, OSError) as error:
+                # Others believe that the stream runs here: what is missing may come back, and nothing else tells.
+                if str(error) != said:
+                    said = str(error)
+                    log.error("the stream cannot start: %s", said)
+                await asyncio.sleep(_TRY_AGAIN_AFTER_S)
+        return None

@@ -44,6 +44,10 @@ _LOOK_AT_DELAYS_EVERY_S: Final = 5.0
 _STOP_WITHIN_S: Final = 4.0
 _STOP_ALONE_WITHIN_S: Final = 1.0
 
+_ONE_AT_A_TIME: Final = threading.Lock()
+"""PySpark has one gateway for all of a process. A thread that is not waited for to its end, since its JVM was still
+starting, ends before the next one begins."""
+
 _UNKNOWN: Final = -1
 """Of a generation that another process began: rows were added since then, for all that is known."""
 
@@ -118,6 +122,8 @@ class StreamThread:
     def join(self, timeout_s: float | None = None) -> None:
         """Wait until the thread has ended. What does not end in time loses its JVM, and then ends.
 
+        Not waited for: a JVM that only starts, or Kafka. Such a thread ends by itself, and another begins after that.
+
         Args:
             timeout_s: by default 4 s with executors elsewhere. Without them 1 s: a job beside the query may take longer
                 than that, ending the JVM loses nothing, and whoever takes over waits for this.
@@ -127,12 +133,16 @@ class StreamThread:
         if timeout_s is None:
             timeout_s = _STOP_ALONE_WITHIN_S if self._settings.spark.is_alone else _STOP_WITHIN_S
         self._thread.join(timeout_s)
-        if self._thread.is_alive() and self._spark is not None:
+        if self._thread.is_alive() and (spark := self._spark) is not None:
             logger.info("the stream did not stop within %.0f s: ending its JVM", timeout_s)
-            self._spark.kill()
+            spark.kill()
             self._thread.join(max(timeout_s, _STOP_WITHIN_S))
 
     def _run(self) -> None:
+        with _ONE_AT_A_TIME:
+            self._run_alone()
+
+    def _run_alone(self) -> None:
         try:
             while not self._stop.is_set():
                 started_s = time.monotonic()

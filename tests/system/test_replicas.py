@@ -142,14 +142,15 @@ def test_an_instance_that_was_frozen_with_the_stream_has_lost_it_and_changes_not
     with deployment.reading(without(deployment, frozen)) as reader:
         # Is under way in the frozen stream, which may write it when there are better ones already.
         deployment.sample.play()
+        others = without(deployment, frozen)
         with deployment.replicas.frozen(frozen, whole=whole):
             reader.go_on(FROZEN_S)
             until(
-                lambda: any("catching up ▸ running" in each.log() for each in without(deployment, frozen)),
+                lambda: any("catching up ▸ running" in each.log() for each in others),
                 60,
-                lambda: "another instance has taken the stream over",
+                lambda: f"another has taken the stream over: {[(each.address, each.log()[-3000:]) for each in others]}",
             )
-            taker = next(each for each in without(deployment, frozen) if "catching up ▸ running" in each.log())
+            taker = next(each for each in others if "catching up ▸ running" in each.log())
             for _ in range(3):
                 deployment.sample.play()
         frozen.wait_for_log("▸ stopped", 30)

@@ -1,0 +1,55 @@
+"""The stream task: there is a stream thread while the instance has the task, whatever making one ran into."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from app.errors import SetupError
+from app.stream_task import StreamTask
+from tests.drivers.eventually import eventually
+from tests.drivers.stream_threads import stream_thread_without_kafka
+from topology.stream_thread import StreamThread
+
+pytestmark = pytest.mark.anyio
+
+NO_JAVA = SetupError("no java on PATH", "install it")
+
+
+def makes(outcomes: list[Exception | StreamThread]) -> Callable[[], StreamThread]:
+    """Return what comes to each of these in turn."""
+
+    def make() -> StreamThread:
+        outcome = outcomes.pop(0)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    return make
+
+
+@pytest.mark.parametrize("trouble", [NO_JAVA, OSError("cannot fork")])
+async def test_a_stream_that_cannot_start_is_tried_again(
+    tmp_path: Path, trouble: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    outcomes: list[Exception | StreamThread] = [trouble, trouble, stream_thread_without_kafka(tmp_path)]
+    task = StreamTask(makes(outcomes))
+    task.set(True)
+    await eventually(lambda: task.status is not None)
+    said = [record.getMessage() for record in caplog.records if record.name == "app.stream_task"]
+    assert said == [f"the stream cannot start: {trouble}"]
+    await task.stop()
+    assert not task.held
+
+
+async def test_a_stream_that_is_not_wanted_any_more_is_not_tried_again(tmp_path: Path) -> None:
+    outcomes: list[Exception | StreamThread] = [NO_JAVA, stream_thread_without_kafka(tmp_path)]
+    task = StreamTask(makes(outcomes))
+    task.set(True)
+    await eventually(lambda: len(outcomes) == 1)
+    await asyncio.wait_for(task.stop(), 10)
+    assert len(outcomes) == 1
+    assert not task.held

@@ -1,0 +1,40 @@
+"""Stream threads that get no further than asking Kafka for its topics, so that they need no Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from topology.global_table import TableChanges
+from topology.judged import Judged
+from topology.kafka_connection import KafkaConnection
+from topology.spark import SparkSettings
+from topology.stream_thread import StreamSettings, StreamThread
+
+
+def stream_thread_without_kafka(directory: Path, bootstrap_servers: str = "localhost:1") -> StreamThread:
+    """Return a new stream thread, not started.
+
+    Args:
+        directory: where it would keep everything.
+        bootstrap_servers: where no Kafka answers.
+    """
+    spark = SparkSettings(KafkaConnection(bootstrap_servers), (), directory / "work", directory / "spark.log")
+    return StreamThread(StreamSettings(spark, "leaderboard", (directory / "checkpoint").as_uri()), _NoTables())
+
+
+class _NoTables:
+    def caught_up(self) -> bool:
+        return False
+
+    def player_ids(self) -> Iterable[int]:
+        return ()
+
+    def product_ids(self) -> Iterable[int]:
+        return ()
+
+    def changes(self) -> TableChanges:
+        return TableChanges(0, 0)
+
+    def judged(self) -> Iterable[Judged]:
+        return ()

@@ -1,0 +1,54 @@
+"""The stream thread as its owner sees it, while Kafka does not answer."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.drivers.stream_threads import stream_thread_without_kafka
+from tests.waiting import wait_until
+from topology.stream_status import StreamState
+from topology.stream_thread import StreamThread
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """An address that takes connections and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+
+
+def test_a_thread_that_was_not_waited_for_ends_before_the_next_begins(tmp_path: Path, silent: str) -> None:
+    first = stream_thread_without_kafka(tmp_path / "first", silent)
+    first.start()
+    wait_until(lambda: first.status.state is StreamState.STARTING, 5, "it asks for the topics")
+    first.request_stop()
+    first.join(0.1)
+    assert not ended(first), "it waits for Kafka"
+
+    second = stream_thread_without_kafka(tmp_path / "second")
+    second.start()
+    wait_until(lambda: second.status.error is not None, 30, "it has found that there is no Kafka")
+    assert ended(first)
+    second.request_stop()
+    second.join()
+    assert ended(second)
+
+
+def test_a_thread_that_is_stopped_before_its_turn_never_begins(tmp_path: Path, silent: str) -> None:
+    first, second = stream_thread_without_kafka(tmp_path, silent), stream_thread_without_kafka(tmp_path)
+    first.start()
+    wait_until(lambda: first.status.state is StreamState.STARTING, 5, "it asks for the topics")
+    second.start()
+    second.request_stop()
+    first.request_stop()
+    wait_until(lambda: ended(second), 30, "both have ended")
+    assert ended(first)
+    assert second.status.error is None
+
+
+def ended(thread: StreamThread) -> bool:
+    return thread.status.state is StreamState.STOPPED
