@@ -27,7 +27,7 @@ from app.settings import Settings
 from app.stream_task import StreamTask
 from topology.assignor import ACCEPTABLE_LAG_RECORDS, Tasks
 from topology.board_producer import BoardProducer
-from topology.errors import BrokerUnavailable, CheckpointUnusable
+from topology.errors import BrokerUnavailable, CheckpointUnusable, StateUnusable
 from topology.global_table import GlobalTable, TableChanges
 from topology.host_metadata import ClusterMap, HostInfo
 from topology.judged import Judged
@@ -219,7 +219,10 @@ class Service:
         for partition, since in self._unheld_since.items():
             if now_s - since > _DROP_AFTER_S:
                 log.info("dropping the copy of partition %d: it has had no task for %.0f s", partition, now_s - since)
-                self.materializer.drop(partition)
+                try:
+                    self.materializer.drop(partition)
+                except StateUnusable as error:
+                    log.warning("the copy of partition %d was not deleted: %s", partition, error)
 
     def _is_caught_up(self, partition: int) -> bool:
         status = self.materializer.copy_status(partition)
