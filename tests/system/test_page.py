@@ -187,7 +187,7 @@ def nameless(browser: Browser) -> list[str]:
     return [each for each in controls if not browser.label(each).strip()]
 
 
-@pytest.mark.parametrize("width", [360, 768, 1920])
+@pytest.mark.parametrize("width", [320, 360, 768, 1920])
 def test_nothing_is_wider_than_the_screen(still: str, browser: Browser, tmp_path: Path, width: int) -> None:
     for path in VIEWS:
         browser.look(width=width, height=900, dark=width == 768)
