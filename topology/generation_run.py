@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -21,7 +22,7 @@ from topology.stream_query import StreamQuery
 
 
 class TableSource(Protocol):
-    """The global tables of this instance, as the stream thread needs them. Called from the stream thread."""
+    """The global tables of this instance, as the stream needs them. Called from its thread and from one beside it."""
 
     def caught_up(self) -> bool:
         """Return whether both tables have reached the ends of their topics since the process started."""
@@ -66,11 +67,13 @@ class GenerationRun:
         """
         uri = self.directory.child(f"{self.generation.name}/{name}")
         published = Observation()
-        with translated():
+        with translated(), ThreadPoolExecutor(1) as beside:
+            rows_written = beside.submit(lambda: snapshots.write_rows(table_rows(self.spark, self.source), uri))
             boards = snapshots.latest_boards(self.spark.high_scores())
             boards = boards.observe(published, F.max("generation").alias("newest"))
             floors = snapshots.floors(self._own(boards), self.generation.places)
-            snapshots.write_tables(table_rows(self.spark, self.source), floors, uri)
+            snapshots.write_floors(floors, uri)
+            rows_written.result()
             newest = published.get["newest"] or 0
             tables = snapshots.read_tables(self.spark.session, uri, self._seed())
         if newest > self.generation.number:

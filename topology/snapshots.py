@@ -140,10 +140,14 @@ def write(frame: DataFrame, uri: str) -> None:
     frame.coalesce(1).write.mode("overwrite").parquet(uri)
 
 
-def write_tables(rows: Rows, floor_scores: DataFrame, uri: str) -> None:
-    """Write the rows and floors of one moment, for `read_tables`."""
+def write_rows(rows: Rows, uri: str) -> None:
+    """Write the rows of one moment, for `read_tables`."""
     write(rows.players, f"{uri}/players")
     write(rows.products, f"{uri}/products")
+
+
+def write_floors(floor_scores: DataFrame, uri: str) -> None:
+    """Write the floors of one moment, for `read_tables`."""
     write(floor_scores, f"{uri}/floors")
 
 
