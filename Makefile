@@ -38,7 +38,7 @@ faults: need-java $(STAMP) ## let everything go wrong while events flow; prints 
 	@$(BIN)/leaderboard jars >/dev/null
 	@$(BIN)/pytest $(TWO_AT_A_TIME) -m faults $(or $(TESTS),tests/faults)
 
-bench: need-java need-wrk $(STAMP) ## measure; nothing else may run (some: make bench BENCH="drain reads" RUNS=1)
+bench: need-java $(if $(filter reads overload,$(or $(BENCH),reads)),need-wrk) $(STAMP) ## measure; nothing else may run (some: make bench BENCH="drain reads" RUNS=1)
 	@$(BIN)/leaderboard jars >/dev/null
 	@$(BIN)/python -m benchmarks --runs $(RUNS) --to build/benchmarks.md $(BENCH)
 

@@ -41,8 +41,8 @@ SPARE_SLOTS: Final = 4
 """Slots beyond those that the query holds, for the jobs beside it: snapshots, seeds, floors, dead letters."""
 
 TASKS_BESIDE: Final = 2
-"""Tasks of a stage beside the query. With more than the spare slots could hold, the query's next batch, which needs all
-of its slots at once, would find some taken, and fail."""
+"""Tasks of a stage beside the query; two stages may run at once. With more than the spare slots could hold, the query's
+next batch, which needs all of its slots at once, would find some taken, and fail."""
 
 _JVM_NICENESS: Final = 10
 """Where the cores are all taken, what fills the stores and answers comes before what makes new boards: a result that
@@ -79,7 +79,6 @@ class SparkSettings:
         jars: the Kafka connector and what it needs.
         work_dir: a directory of this process alone, emptied at each start.
         log_file: where Spark logs.
-        kafka_options: further settings of those clients, without the prefix `kafka.`.
         max_offsets_per_batch: records a micro-batch of catching up reads.
         driver_flags: further flags of the driver's JVM.
         exit_within_s: how long the session and the JVM may take to end in order before the JVM is killed. By default no
@@ -94,7 +93,6 @@ class SparkSettings:
     master: str = "local"
     driver_memory: str = "1g"
     conf: Mapping[str, str] = field(default_factory=dict)
-    kafka_options: Mapping[str, str] = field(default_factory=dict)
     max_offsets_per_batch: int = 1_000_000
     driver_flags: tuple[str, ...] = ()
     exit_within_s: float | None = None
@@ -246,8 +244,7 @@ class Spark:
         boards.write.format("kafka").options(**self._kafka_options()).option("topic", HIGH_SCORES).save()
 
     def _kafka_options(self) -> dict[str, str]:
-        options = {**self.settings.kafka.for_java(), **self.settings.kafka_options}
-        return {f"kafka.{name}": value for name, value in options.items()}
+        return {f"kafka.{name}": value for name, value in self.settings.kafka.for_java().items()}
 
 
 def checkpoint_conf(uri: str) -> Mapping[str, str]:
