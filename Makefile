@@ -38,7 +38,7 @@ faults: need-java $(STAMP) ## let everything go wrong while events flow; prints 
 	@$(BIN)/leaderboard jars >/dev/null
 	@$(BIN)/pytest $(TWO_AT_A_TIME) -m faults $(or $(TESTS),tests/faults)
 
-bench: need-java $(if $(filter reads overload,$(or $(BENCH),reads)),need-wrk) $(STAMP) ## measure; nothing else may run (some: make bench BENCH="drain reads" RUNS=1)
+bench: need-java need-wrk $(STAMP) ## measure; nothing else may run (some: make bench BENCH="drain reads" RUNS=1)
 	@$(BIN)/leaderboard jars >/dev/null
 	@$(BIN)/python -m benchmarks --runs $(RUNS) --to build/benchmarks.md $(BENCH)
 
@@ -95,8 +95,10 @@ need-java: need-python
 system_missing = $(strip $(foreach each,$(SYSTEM_PACKAGES),$(if $(shell PATH="$$PATH:/usr/sbin" command -v $(each:chromium-driver=chromedriver)),,$(each))))
 may_install = $(shell [ "$$(id -u)" = 0 ] && command -v apt-get)
 
+read_by_wrk = $(filter reads overload,$(or $(BENCH),reads overload))
+
 need-wrk:
-	$(if $(shell command -v wrk),,$(error the benchmarks need wrk: install it, as Debian does with apt-get install wrk))
+	$(if $(read_by_wrk),$(if $(shell command -v wrk),,$(error the benchmarks that read ($(read_by_wrk)) need wrk: install it, as Debian does with apt-get install wrk)))
 
 need-system:
 	$(if $(system_missing),$(if $(may_install),,$(error the system tests need $(system_missing): install it, or run this as root on Debian)))

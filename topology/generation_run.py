@@ -68,6 +68,7 @@ class GenerationRun:
         uri = self.directory.child(f"{self.generation.name}/{name}")
         published = Observation()
         with translated(), ThreadPoolExecutor(1) as beside:
+            # A take-over waits for both, and the floors first have to be read.
             rows_written = beside.submit(lambda: snapshots.write_rows(table_rows(self.spark, self.source), uri))
             boards = snapshots.latest_boards(self.spark.high_scores())
             boards = boards.observe(published, F.max("generation").alias("newest"))
