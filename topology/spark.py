@@ -1,8 +1,8 @@
 """Spark as the topology needs it: the session and its JVM, the Kafka source and sink.
 
 The JVM is a child process of this one: it ends when its standard input does, so also when this process is killed. What
-it logs at WARN and above arrives on its standard error and goes on through `logging`; everything from INFO up is in its
-log file.
+it logs at WARN and above goes on through `logging`, and so does what the JVM itself prints. Its log file has everything
+from INFO up.
 """
 
 from __future__ import annotations
@@ -58,6 +58,8 @@ fetch first that was sent ahead. At the end of a partition that one waits for re
 _BULK_OPTIONS: Final = {"kafka.max.poll.records": "20000", "kafka.max.partition.fetch.bytes": str(2 * 2**20)}
 """After that Spark's source fetches anew what it had not polled yet."""
 
+_JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
+
 _LOCAL_CHECKPOINT: Final = {
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -75,7 +77,8 @@ class SparkSettings:
         kafka: how its Kafka clients connect.
         master: `local`, or any Spark master URL.
         driver_memory: heap of the driver, such as `1g`.
-        conf: further settings of Spark; those that the topology needs stay as it needs them.
+        conf: further settings of Spark; those that the topology needs stay as it needs them. Options of the
+            driver's JVM come after the topology's own.
         jars: the Kafka connector and what it needs.
         work_dir: a directory of this process alone, emptied at each start.
         log_file: where Spark logs.
@@ -124,18 +127,16 @@ class Spark:
         settings.log_file.parent.mkdir(parents=True, exist_ok=True)
         with translated():
             own = _conf(settings, slots, shuffle_partitions)
-            if ignored := sorted(settings.conf.keys() & own.keys()):
+            if ignored := sorted((settings.conf.keys() & own.keys()) - {_JAVA_OPTIONS}):
                 logger.warning("the topology needs its own %s: what was set is ignored", ", ".join(ignored))
             conf = SparkConf(loadDefaults=False).setAll(list({**settings.conf, **own}.items()))
             # What the JVM starts with is on its command line, where everyone can read it: no more than has to be.
             at_start = [
                 (name, value) for name, value in conf.getAll() if name in own or name.startswith("spark.driver.")
             ]
-            gateway = _start_jvm(SparkConf(loadDefaults=False).setAll(at_start))
+            gateway, printed = _start_jvm(SparkConf(loadDefaults=False).setAll(at_start))
             self._jvm_process: subprocess.Popen[bytes] = gateway.proc
-            threading.Thread(
-                target=_forward_log, args=(self._jvm_process.stderr,), name="spark-log", daemon=True
-            ).start()
+            threading.Thread(target=_forward_log, args=(printed,), name="spark-log", daemon=True).start()
             try:
                 self.session = SparkSession(SparkContext(conf=conf, gateway=gateway))
             except BaseException:
@@ -301,6 +302,8 @@ def _conf(settings: SparkSettings, slots: int, shuffle_partitions: int) -> dict[
         f'-Dleaderboard.spark.log="{settings.log_file}"',
         f'-Djava.io.tmpdir="{settings.work_dir}"',
         *(f'"{flag}"' for flag in settings.driver_flags),
+        # Last, and so with the last word where two contradict each other.
+        settings.conf.get(_JAVA_OPTIONS, ""),
     ]
     # Without executors elsewhere nobody outside has to reach the driver: whoever does may run code in it.
     addresses = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"} if settings.is_alone else {}
@@ -309,7 +312,7 @@ def _conf(settings: SparkSettings, slots: int, shuffle_partitions: int) -> dict[
         "spark.app.name": "leaderboard",
         "spark.master": f"local[{slots}]" if settings.master == "local" else settings.master,
         "spark.driver.memory": settings.driver_memory,
-        "spark.driver.extraJavaOptions": " ".join(java_options),
+        _JAVA_OPTIONS: " ".join(java_options),
         "spark.jars": ",".join(str(jar) for jar in settings.jars),
         "spark.local.dir": str(settings.work_dir),
         "spark.sql.warehouse.dir": str(settings.work_dir / "warehouse"),
@@ -332,23 +335,47 @@ def _conf(settings: SparkSettings, slots: int, shuffle_partitions: int) -> dict[
     }
 
 
-def _start_jvm(conf: SparkConf) -> JavaGateway:
-    # A group of its own: Ctrl-C in a terminal reaches this process, which then stops Spark in order. Not a session of
-    # its own: Linux compares niceness only within one.
-    popen_kwargs = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "process_group": 0}
+def _start_jvm(conf: SparkConf) -> tuple[JavaGateway, IO[bytes]]:
+    """Start a JVM.
 
-    def start() -> JavaGateway:
+    Returns:
+        The way to it and what it prints.
+
+    Raises:
+        QueryFailed: it ended at once.
+    """
+
+    def start(output: IO[bytes]) -> JavaGateway:
         os.nice(_JVM_NICENESS)
+        # A group of its own: Ctrl-C in a terminal reaches this process, which then stops Spark in order. Not a session
+        # of its own: Linux compares niceness only within one.
+        popen_kwargs = {"stdout": output, "stderr": output, "process_group": 0}
         return launch_gateway(conf, popen_kwargs)  # type: ignore[no-untyped-call]
 
-    # On Linux a niceness is a thread's, and a process inherits that of the thread that starts it. Set from outside it
-    # would hold for the JVM's first thread alone.
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(start).result()
+    reading, writing = os.pipe()
+    with contextlib.ExitStack() as opened:
+        printed = opened.enter_context(os.fdopen(reading, "rb"))
+        # On Linux a niceness is a thread's, and a process inherits that of the thread that starts it. Set from outside
+        # it would hold for the JVM's first thread alone.
+        with os.fdopen(writing, "wb") as output, ThreadPoolExecutor(1) as thread:
+            started = thread.submit(start, output)
+        try:
+            gateway = started.result()
+        except PySparkException as error:
+            raise QueryFailed(f"Spark's JVM did not start: {_last_words(printed.read())}") from error
+        opened.pop_all()
+        return gateway, printed
+
+
+def _last_words(printed: bytes) -> str:
+    """Return what a JVM said before it ended, without warnings, stack traces and how `spark-submit` is used."""
+    lines = printed.decode(errors="replace").splitlines()
+    said = [line for line in lines if line and not line.startswith(("WARN", "Usage:", " ", "\t"))]
+    return " ".join(said[:2]) or "it said nothing"
 
 
 def _forward_log(stream: IO[bytes]) -> None:
-    """Pass on what Spark logs at WARN and above; anything else on its standard error is the JVM's own."""
+    """Pass on what Spark logs at WARN and above; anything else is what the JVM prints itself."""
     levels = {"WARN": logging.WARNING, "ERROR": logging.ERROR, "FATAL": logging.CRITICAL}
     with stream:
         for line in stream:

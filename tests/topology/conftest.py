@@ -12,13 +12,20 @@ from tests.waiting import wait_until
 from topology.kafka_connection import KafkaConnection
 from topology.spark import Spark, SparkSettings
 
+JVM_OPTIONS = '-Doperator="has the last word" -Dleaderboard.spark.log=/dev/null'
+"""What an operator wants of the driver's JVM beside what it needs."""
+
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spark]:
     """Spark with one task at a time: small data, and little to start."""
     directory = tmp_path_factory.mktemp("spark")
     settings = SparkSettings(
-        KafkaConnection("localhost:1"), ensure_jars().spark, directory / "work", directory / "spark.log"
+        KafkaConnection("localhost:1"),
+        ensure_jars().spark,
+        directory / "work",
+        directory / "spark.log",
+        conf={"spark.driver.extraJavaOptions": JVM_OPTIONS},
     )
     before = set(threading.enumerate())
     running = Spark(settings, slots=1, shuffle_partitions=1)

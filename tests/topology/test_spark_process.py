@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,8 +11,9 @@ import psutil
 import pytest
 
 from tests.drivers.processes import command_line
+from topology.errors import QueryFailed
 from topology.kafka_connection import KafkaConnection
-from topology.spark import SparkSettings
+from topology.spark import Spark, SparkSettings
 
 MOST = 19
 
@@ -32,6 +34,33 @@ def test_each_thread_of_the_jvm_yields_to_this_process(jvm: psutil.Process) -> N
 
 def test_a_key_that_interrupts_this_process_does_not_reach_the_jvm(jvm: psutil.Process) -> None:
     assert os.getpgid(jvm.pid) != os.getpgid(0)
+
+
+def test_an_operator_has_the_last_word_on_options_of_the_jvm(spark: Spark) -> None:
+    jvm = spark.session.sparkContext._jvm  # noqa: SLF001
+    assert jvm is not None
+    system = jvm.java.lang.System
+    assert system.getProperty("operator") == "has the last word"
+    assert system.getProperty("leaderboard.spark.log") == "/dev/null", "the last of two"
+    assert Path(system.getProperty("java.io.tmpdir")) == spark.settings.work_dir, "the others stay"
+
+
+# PySpark leaves the standard input of a JVM that did not start to the collector.
+@pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")
+@pytest.mark.parametrize(
+    ("memory", "conf", "why"),
+    [
+        ("100t", {}, "Error occurred during initialization of VM Could not reserve enough space"),
+        ("1g", {"spark.driver.extraJavaOptions": "-Xmx2g"}, "Error: Not allowed to specify max heap"),
+    ],
+)
+def test_a_jvm_that_does_not_start_says_why(tmp_path: Path, memory: str, conf: dict[str, str], why: str) -> None:
+    settings = SparkSettings(
+        KafkaConnection("localhost:1"), (), tmp_path / "work", tmp_path / "log", driver_memory=memory, conf=conf
+    )
+    with pytest.raises(QueryFailed, match=rf"Spark's JVM did not start: {why}"):
+        Spark(settings, slots=1, shuffle_partitions=1)
+    gc.collect()
 
 
 @pytest.mark.parametrize(
