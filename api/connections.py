@@ -29,22 +29,22 @@ class PeerTransport(httpx.AsyncBaseTransport):
         self._connections = connections
         self._idle_expiry_s = idle_expiry_s
         self._idle: dict[_Origin, list[_Connection]] = {}
-        self._busy: dict[_Origin, int] = {}
+        self._slots: dict[_Origin, asyncio.Semaphore] = {}
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Return the whole answer to a GET; raises httpx's errors."""
         timeout: dict[str, float] = request.extensions.get("timeout", {})
         origin = (request.url.host, request.url.port or 80)
-        busy = self._busy.get(origin, 0)
-        if busy >= self._connections:
-            raise httpx.PoolTimeout("too many requests wait for this host", request=request)
-        self._busy[origin] = busy + 1
+        slots = self._slots.get(origin) or self._slots.setdefault(origin, asyncio.Semaphore(self._connections))
+        try:
+            async with asyncio.timeout(timeout.get("pool", _TIMEOUT_S)):
+                await slots.acquire()
+        except TimeoutError as error:
+            raise httpx.PoolTimeout("too many requests wait for this host", request=request) from error
         try:
             return await self._answered(origin, request, timeout)
         finally:
-            self._busy[origin] -= 1
-            if not self._busy[origin]:
-                del self._busy[origin]
+            slots.release()
 
     async def aclose(self) -> None:
         """Close all connections."""
@@ -137,7 +137,10 @@ class _Connection(asyncio.Protocol):
         self._parser = httptools.HttpResponseParser(self)
         self._answer = asyncio.get_running_loop().create_future()
         self._transport.write(head)
-        return await self._answer
+        try:
+            return await self._answer
+        finally:
+            self._answer = None
 
     def close(self) -> None:
         """Close the connection at once."""
@@ -184,6 +187,8 @@ class _Connection(asyncio.Protocol):
         if self._answer is not None and not self._answer.done():
             self.reusable = self._parser.should_keep_alive()
             self._answer.set_result((self._parser.get_status_code(), self._headers, b"".join(self._body)))
+            # All of a large cluster's boards may be in it: an idle connection holds none of that.
+            self._headers, self._body = [], []
 
     def _fail(self, error: Exception) -> None:
         if self._answer is not None and not self._answer.done():

@@ -11,6 +11,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import Context
 from dataclasses import dataclass
 from typing import Final
 
@@ -68,11 +69,6 @@ class Feeds:
         self._unwatch: Callable[[], None] | None = None
         self._ended = False
 
-    @property
-    def readers(self) -> int:
-        """How many streams are open, those of peers included."""
-        return sum(feed.readers for feed in self._feeds.values())
-
     @contextmanager
     def reader(self, scope: Scope, last_event_id: bytes | None = None) -> Iterator[Reader]:
         """Open a place in a feed; the feed is there as long as any is open.
@@ -112,7 +108,8 @@ class Feeds:
         if self._looking is None:
             self._unwatch = self._queries.watch(self._changed)
             self._partition_count = self._queries.partition_count
-            self._looking = asyncio.create_task(self._look_out(), name="feeds")
+            # In no request's context, as what follows.
+            self._looking = asyncio.get_running_loop().create_task(self._look_out(), name="feeds", context=Context())
         self._follow(scope, feed)
         return feed
 

@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Final
+from collections.abc import Coroutine
+from contextvars import Context
+from typing import Any, Final
 
 from api.components import BoardQueries
 from api.feed import Feed
@@ -162,8 +164,9 @@ class Follower:
 
     # Tasks
 
-    def _begin(self, source: object) -> None:
-        self._task = asyncio.ensure_future(source)  # type: ignore[call-overload]  # a coroutine of this class
+    def _begin(self, source: Coroutine[Any, Any, None]) -> None:
+        # In no request's context: it goes on when the one that opened the feed has long ended.
+        self._task = asyncio.get_running_loop().create_task(source, context=Context())
         self._task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[None]) -> None:

@@ -162,6 +162,11 @@ class Peers:
         headers = {REQUEST_ID.decode(): request_id.text} if request_id is not None else None
         try:
             response = await self._client.get(f"http://{host}{target}", timeout=timeout, headers=headers)
+        except httpx.PoolTimeout as error:
+            # It says nothing about the peer, which others may be reading from.
+            reason = reason_for(error)
+            self.failures[FAILURES[reason]] += 1
+            return NoReply(reason)
         except tuple(REASONS) as error:
             reason = reason_for(error)
             return self._failed(host, FAILURES[reason], reason)

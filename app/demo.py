@@ -10,12 +10,13 @@ from pathlib import Path
 import click
 import httpx
 import uvloop
+from pydantic import SecretStr
 
 from app.broker import Broker
 from app.load import load, sample_files
 from app.logs import set_up_logging
 from app.service import Service, stop_signal
-from app.settings import Settings
+from app.settings import Settings, read_settings
 from app.spark_class_data import make_spark_class_data
 from topology.stream_status import StreamState
 from topology.topic_offsets import topic_offsets
@@ -34,6 +35,7 @@ def run_demo(*, port: int, once: bool) -> None:
         port: port of the HTTP server.
         once: print the body of `GET /leaderboard` alone on standard output, and end.
     """
+    read_settings()  # What is set to no use is said before anything is started.
     make_spark_class_data()
     with (
         tempfile.TemporaryDirectory(prefix="leaderboard-demo-") as directory,
@@ -46,6 +48,11 @@ def run_demo(*, port: int, once: bool) -> None:
             port=port,
             advertised=f"127.0.0.1:{port}",
             state_dir=Path(directory) / "state",
+            checkpoint_uri=(Path(directory) / "checkpoint").as_uri(),
+            spark_master="local",
+            spark_conf=SecretStr(""),
+            api_token=SecretStr(""),
+            peer_token=SecretStr(""),
         )
         set_up_logging(settings.log_format, settings.log_level)
         uvloop.run(_demo(settings, once=once))
@@ -90,7 +97,7 @@ async def _unless(stop: asyncio.Event, task: Coroutine[None, None, None]) -> boo
 
 
 async def _get(url: str) -> str:
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(trust_env=False) as client:
         response = await client.get(url)
         response.raise_for_status()
         return response.text

@@ -69,6 +69,7 @@ class Connection(HttpToolsProtocol):
         self._at_once: Callable[[HTTPScope], Answer | None] | None = getattr(self.app, "at_once", None)
         self._reading = False
         self._asked: tuple[RequestResponseCycle, ASGI3Application] | None = None
+        self._answering: RequestResponseCycle | None = None
 
     @property
     def is_idle(self) -> bool:
@@ -85,6 +86,13 @@ class Connection(HttpToolsProtocol):
         super().connection_made(transport)
         if len(self.connections) > self._limits.connections:
             make_room([each for each in self.connections if isinstance(each, Connection)])
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End, and have the answer under way end: uvicorn tells only the last request, which may wait behind it."""
+        if self._answering is not None and not self._answering.response_complete:
+            self._answering.disconnected = True
+            self._answering.message_event.set()
+        super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         """Take bytes of requests, as `HttpToolsProtocol.data_received` does."""
@@ -171,6 +179,7 @@ class Connection(HttpToolsProtocol):
                 self._start_task(cycle, _of(answer))
 
     def _start_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        self._answering = cycle
         send = WholeAnswer(cycle).send
         # Starlette's type of a message is wider than uvicorn's.
         super()._start_asgi_task(cycle, lambda scope, receive, _: app(scope, receive, send))  # type: ignore[arg-type]

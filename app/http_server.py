@@ -95,9 +95,9 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
         listening = socket.create_server(address[:2], family=family, backlog=_BACKLOG)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # the latter of a name that IDNA cannot encode
         fix = "choose another LEADERBOARD_HOST or LEADERBOARD_PORT, or end what listens there"
-        raise SetupError(f"cannot listen on {host}:{port}: {error.strerror or error}", fix) from error
+        raise SetupError(f"cannot listen on {host}:{port}: {getattr(error, 'strerror', None) or error}", fix) from error
     # Connections inherit it. Else the kernel takes megabytes for a client that does not read, of which live updates
     # would be a long queue of old boards.
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_BYTES)

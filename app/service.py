@@ -27,7 +27,7 @@ from app.settings import Settings
 from app.stream_task import StreamTask
 from topology.assignor import ACCEPTABLE_LAG_RECORDS, Tasks
 from topology.board_producer import BoardProducer
-from topology.errors import BrokerUnavailable, CheckpointUnusable, StateUnusable
+from topology.errors import CheckpointUnusable, LeaderboardError, StateUnusable
 from topology.global_table import GlobalTable, TableChanges
 from topology.host_metadata import ClusterMap, HostInfo
 from topology.judged import Judged
@@ -186,7 +186,8 @@ class Service:
         while True:
             try:
                 await create_missing(self._settings.kafka, OUTPUTS)
-            except BrokerUnavailable as error:
+            except LeaderboardError as error:
+                # Also what Kafka refuses: rights and quotas are mended while this process runs.
                 if str(error) != self._join_trouble:
                     self._join_trouble = str(error)
                     log.warning("waiting for Kafka: %s", error)

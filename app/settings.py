@@ -5,11 +5,12 @@ import json
 import os
 import re
 import socket
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, SecretStr, ValidationError, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, TypeAdapter, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from api.auth import Tokens
@@ -26,6 +27,15 @@ _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]{16,}=*")
 _ORIGIN = re.compile(r"https?://[^\s/,*?#@]+")
 
 _HOST_AND_PORT = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[^\s:,/\[\]]+):(\d{1,5})")
+
+
+_INTEGER = TypeAdapter(int)
+
+
+def _check_not_empty(value: object) -> object:
+    if value == "":
+        raise ValueError("empty")
+    return value
 
 
 def _check_address(value: str) -> str:
@@ -87,7 +97,9 @@ class Settings(BaseSettings):
     advertised: Annotated[str, AfterValidator(_check_address)] = Field(
         "", description="where peers reach this instance, host:port, by default this host's name and the port"
     )
-    state_dir: Path = Field(Path("state"), description="local state stores, a directory")
+    state_dir: Annotated[Path, BeforeValidator(_check_not_empty)] = Field(
+        Path("state"), description="local state stores, a directory"
+    )
     checkpoint_uri: str = Field(
         "",
         pattern=r"^[A-Za-z][A-Za-z0-9+.-]*:/\S+$",
@@ -192,6 +204,8 @@ class Settings(BaseSettings):
     @classmethod
     def _derive_defaults(cls, given: dict[str, Any]) -> dict[str, Any]:
         port = given.get("port", cls.model_fields["port"].default)
+        with suppress(ValidationError):  # which is told of the port itself
+            port = _INTEGER.validate_python(port)
         state_dir = Path(given.get("state_dir", cls.model_fields["state_dir"].default))
         derived = {
             "advertised": f"{socket.gethostname()}:{port}",

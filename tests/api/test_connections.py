@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import tracemalloc
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
@@ -71,13 +73,13 @@ async def dripping(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
 
 @asynccontextmanager
 async def exchange(
-    *script: Serve, connections: int = 8, idle_expiry_s: float = 60
+    *script: Serve, connections: int = 8, idle_expiry_s: float = 60, pool_s: float = 2
 ) -> AsyncIterator[tuple[Server, httpx.AsyncClient]]:
     """Run a server, and a client on the transport."""
     server = Server(list(script))
     listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
     server.url = "http://{}:{}/x".format(*listening.sockets[0].getsockname())
-    timeout = httpx.Timeout(connect=2, read=0.3, write=2, pool=2)
+    timeout = httpx.Timeout(connect=2, read=0.3, write=2, pool=pool_s)
     async with httpx.AsyncClient(transport=PeerTransport(connections, idle_expiry_s), timeout=timeout) as client:
         yield server, client
     listening.close()
@@ -154,9 +156,42 @@ async def test_a_peer_that_does_not_listen_is_an_error() -> None:
 
 
 async def test_a_silent_peer_does_not_use_up_more_than_its_connections() -> None:
-    async with exchange(silent, connections=2) as (server, client):
+    async with exchange(silent, connections=2, pool_s=0.1) as (server, client):
         results = await asyncio.gather(*(client.get(server.url) for _ in range(5)), return_exceptions=True)
         assert sorted(type(each).__name__ for each in results) == ["PoolTimeout"] * 3 + ["ReadTimeout"] * 2
+
+
+async def test_more_requests_than_connections_wait_for_their_turn() -> None:
+    async with exchange(answering(), connections=2) as (server, client):
+        answers = await asyncio.gather(*(client.get(server.url) for _ in range(50)))
+        assert [each.content for each in answers] == [b"[]"] * 50
+        assert server.connections == 2
+
+
+async def test_an_idle_connection_holds_nothing_of_its_last_answer() -> None:
+    pieces, piece = 100, b"x" * 100_000
+    size = pieces * len(piece)
+
+    async def large(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % size)
+        for _ in range(pieces):
+            writer.write(piece)
+            await writer.drain()
+        await reader.read()
+
+    async with exchange(large) as (server, client):
+        tracemalloc.start()
+        try:
+            received = len((await client.get(server.url)).content)
+            # The callback that brought the answer has ended then.
+            await asyncio.sleep(0)
+            gc.collect()
+            held, most = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert received == size
+    assert held < size / 2 < size < most
 
 
 async def test_a_request_that_is_given_up_leaves_nothing_behind() -> None:

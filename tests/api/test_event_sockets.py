@@ -117,6 +117,19 @@ async def test_a_client_that_does_not_read_gets_the_newest_board_and_holds_littl
         writer.close()
 
 
+async def test_a_stream_ends_with_its_client_whatever_was_asked_behind_it() -> None:
+    async with serving() as server:
+        for _ in range(10):
+            reader, writer = await server.ask("/leaderboard/events")
+            await read_until(reader, b"data:")
+            writer.write(b"GET /leaderboard/1 HTTP/1.1\r\nHost: here\r\n\r\n")
+            await writer.drain()
+            writer.transport.abort()
+        # What is written next finds the connection lost; nothing is written after it.
+        server.change(1, 1e9)
+        await eventually(lambda: server.queries.watchers == [], 5)
+
+
 async def test_clients_that_vanish_free_everything() -> None:
     async with serving() as server:
         # What the server itself has running, it has once it answers.

@@ -53,7 +53,8 @@ async def test_every_error_of_httpx_moves_on_to_the_next_host(error: type[Except
     reply = await peers.forward((B, C), "/leaderboard/1")
     assert isinstance(reply, Reply)
     assert (reply.host, reply.status, reply.body) == (C, 200, b"c")
-    assert peers.down.avoided() == {B}
+    # That too many wait already says nothing about the host.
+    assert peers.down.avoided() == (set() if error is httpx.PoolTimeout else {B})
     assert reason_for(raised)
 
 

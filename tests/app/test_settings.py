@@ -108,6 +108,7 @@ WRONG = {
     "application_id": ["", "a b", "a/b", "é", "x" * 201, "a\n"],
     "host": ["", "a b"],
     "port": ["", "0", "65536", "-1", "7000.5", "http"],
+    "state_dir": [""],
     "advertised": ["", "here", "here:0", "here:99999", ":7000", "a:1,b:2"],
     "checkpoint_uri": ["", "/srv/c", "checkpoint", "file: /x"],
     "spark_master": ["", "local [2]"],
@@ -133,7 +134,7 @@ WRONG = {
     "kafka_security_protocol": ["", "ssl", "SASL", "TLS"],
     "kafka_sasl_mechanism": ["plain", "GSSAPI", "SCRAM-SHA-1"],
 }
-ANY_TEXT = {"state_dir", "kafka_sasl_username", "kafka_sasl_password", "kafka_ssl_ca_file"}
+ANY_TEXT = {"kafka_sasl_username", "kafka_sasl_password", "kafka_ssl_ca_file"}
 """Settings without a form; whether a file is there is asked in test_kafka_settings.py."""
 
 
@@ -160,6 +161,14 @@ def test_a_wrong_value_is_one_line_with_variable_value_and_what_is_right(
         read_settings()
     shown = "" if isinstance(Settings.model_fields[name].default, SecretStr) else f"={value}"
     assert str(caught.value) == f"{variable}{shown} cannot be used: {Settings.model_fields[name].description}"
+
+
+@pytest.mark.parametrize("port", [" 7001", "+7001", "7001.0", "7_001"])
+def test_a_port_is_advertised_as_it_was_understood(monkeypatch: pytest.MonkeyPatch, port: str) -> None:
+    monkeypatch.setenv("LEADERBOARD_PORT", port)
+    settings = read_settings()
+    assert settings.port == 7001
+    assert settings.advertised.endswith(":7001")
 
 
 def test_a_misspelt_setting_is_refused_with_the_name_that_was_meant(monkeypatch: pytest.MonkeyPatch) -> None:
