@@ -47,9 +47,15 @@ class BoardCopy(StoreCopy):
         self._values: dict[int, bytes | None] = {}
         self._lacking: dict[int, _Lacking] = {}
 
+    def begin(self, topic_id: str, position: int) -> None:
+        """Empty the store; nothing is left that a record could lack."""
+        self._lacking = {}
+        super().begin(topic_id, position)
+
     def begin_after_loss(self, topic_id: str, position: int) -> None:
         """Keep the boards, and have them published on the topic again; those that belong elsewhere now are dropped."""
         self.rewind()
+        self._lacking = {}
         self.position = self.judged_from = position
         self._target = None
         self.store.write({}, self._next_fill(position)._replace(topic_id=topic_id))
@@ -100,8 +106,8 @@ class BoardCopy(StoreCopy):
             self._shared.listener.board_changed(self.partition, product_id, board)
 
     def _discard(self) -> None:
+        # What lacks something goes on lacking it: of a topic that was lost, no record is there to show it again.
         self._changes, self._values = {}, {}
-        self._lacking = {}
 
     def _stored(self, product_id: int) -> Board | None:
         value = self.store.get(product_id)

@@ -14,10 +14,19 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from aiokafka.errors import MessageSizeTooLargeError, ProducerFenced
+from aiokafka.errors import (
+    CorruptRecordException,
+    InvalidTimestampError,
+    KafkaError,
+    MessageSizeTooLargeError,
+    PolicyViolationError,
+    ProducerFenced,
+    RecordListTooLargeError,
+    UnsupportedForMessageFormatError,
+)
 from aiokafka.structs import ConsumerRecord, OffsetAndMetadata
 
 from topology.errors import BrokerUnavailable, InvalidRecord, LeaderboardError
@@ -25,6 +34,7 @@ from topology.judged import Judged
 from topology.kafka_connection import KafkaConnection
 from topology.kafka_errors import kafka_errors
 from topology.records import parse_named
+from topology.topic_ids import TopicDescription, topic_ids
 from topology.topic_offsets import committed_offsets
 from topology.topics import DEAD_LETTERS, PLAYERS, PRODUCTS, SCORE_EVENTS_INVALID, create_missing
 
@@ -42,6 +52,31 @@ _BYTES_AT_ONCE: Final = 16 << 20
 _LARGEST_BYTES: Final = 64 << 20
 _KEEP_ALIVE_S: Final = 3600.0
 """Kafka forgets the offsets of a group that commits nothing for days; then letters would be written again."""
+
+
+_REFUSALS: Final = (
+    MessageSizeTooLargeError,
+    RecordListTooLargeError,
+    CorruptRecordException,
+    InvalidTimestampError,
+    UnsupportedForMessageFormatError,
+    PolicyViolationError,
+)
+"""What a broker says that will not take a record, however often it is sent."""
+
+
+class _Refused(Exception):
+    """The topic does not take some of these letters, which were sent in one transaction.
+
+    Attributes:
+        topic_id: of the input topic that they come from.
+        letters: those of the transaction, of one topic partition.
+    """
+
+    def __init__(self, topic_id: str, letters: list[Letter], error: KafkaError) -> None:
+        super().__init__(str(error) or type(error).__name__)
+        self.topic_id = topic_id
+        self.letters = letters
 
 
 class Letter(NamedTuple):
@@ -119,10 +154,21 @@ class DeadLetters:
 
     async def _write(self, find_unusable: FindUnusable) -> None:
         await create_missing(self._kafka, [DEAD_LETTERS])
+        while True:
+            try:
+                return await self._write_all(find_unusable)
+            except _Refused as refused:
+                await self._write_halves(refused)
+
+    async def _write_all(self, find_unusable: FindUnusable) -> None:
         async with self._producer() as producer, _errors(self._kafka):
             # Only now: the producer's start has fenced every other, and ended its transaction.
-            self._positions = await committed_offsets(self._kafka, self._name)
-            for at, judged in list(self._judged.items()):
+            committed = await committed_offsets(self._kafka, self._name)
+            # aiokafka would try for ever to commit an offset of a topic that was deleted.
+            described = await topic_ids(self._kafka, {at.topic for at in (*self._judged, *committed)})
+            self._positions = {at: each for at, each in committed.items() if _is_there(at, each.metadata, described)}
+            there = {at: each for at, each in self._judged.items() if _is_there(at, each.topic_id, described)}
+            for at, judged in there.items():
                 position = self._position(at, judged.topic_id)
                 if judged.may_hold_unusable_from(position):
                     for piece in judged.pieces_from(position, _OFFSETS_AT_ONCE):
@@ -130,7 +176,7 @@ class DeadLetters:
                             await self._commit(producer, judged.topic_id, letters)
                         if self._stopped():
                             return
-            ends = {at: OffsetAndMetadata(each.end, each.topic_id) for at, each in self._judged.items()}
+            ends = {at: OffsetAndMetadata(each.end, each.topic_id) for at, each in there.items()}
             moved = {at: end for at, end in ends.items() if end.offset > self._position(at, end.metadata)}
             async with producer.transaction():
                 await producer.send_offsets_to_transaction(self._positions | moved, self._name)
@@ -144,29 +190,43 @@ class DeadLetters:
         end = OffsetAndMetadata(last.offset + 1, topic_id)
         try:
             async with producer.transaction():
-                for letter in letters:
-                    await _send(producer, letter)
+                # Its end waits for what was sent, and does not tell what became of it.
+                for sent in [await _send(producer, letter) for letter in letters]:
+                    await sent
                 await producer.send_offsets_to_transaction({at: end}, self._name)
-        except MessageSizeTooLargeError as error:
-            await self._commit_one_by_one(producer, topic_id, letters, error)
-            return
+        except _REFUSALS as error:
+            raise _Refused(topic_id, letters, error) from error
         self._positions[at] = end
         self.counts.update((at.topic, letter.reason) for letter in letters)
         logger.warning("wrote %d dead letters: topic=%s partition=%d up to offset=%d", len(letters), *at, last.offset)
 
-    async def _commit_one_by_one(
-        self, producer: AIOKafkaProducer, topic_id: str, letters: list[Letter], error: MessageSizeTooLargeError
-    ) -> None:
-        """Write what can be written: a letter that the topic does not take must not keep the others back."""
-        if len(letters) > 1:
-            for letter in letters:
-                await self._commit(producer, topic_id, [letter])
-        else:
-            record = letters[0].record
-            logger.error(
-                "a dead letter is lost, raise max.message.bytes of %s: topic=%s partition=%d offset=%d: %s",
-                SCORE_EVENTS_INVALID, record.topic, record.partition, record.offset, error,
-            )  # fmt: skip
+    async def _write_halves(self, refused: _Refused) -> None:
+        """Write what can be written: a letter that the topic does not take must not keep the others back.
+
+        Each half by a producer of its own: one that was refused a record has lost count of its records.
+        """
+        letters = refused.letters
+        if len(letters) == 1:
+            await self._pass_over(refused)
+            return
+        middle = len(letters) // 2
+        for half in (letters[:middle], letters[middle:]):
+            try:
+                async with self._producer() as producer, _errors(self._kafka):
+                    await self._commit(producer, refused.topic_id, half)
+            except _Refused as smaller:
+                await self._write_halves(smaller)
+
+    async def _pass_over(self, refused: _Refused) -> None:
+        record = refused.letters[0].record
+        at, end = TopicPartition(record.topic, record.partition), OffsetAndMetadata(record.offset + 1, refused.topic_id)
+        logger.error(
+            "a dead letter is lost, raise max.message.bytes of %s or see its other settings: "
+            "topic=%s partition=%d offset=%d: %s",
+            SCORE_EVENTS_INVALID, *at, record.offset, refused,
+        )  # fmt: skip
+        async with self._producer() as producer, _errors(self._kafka), producer.transaction():
+            await producer.send_offsets_to_transaction({at: end}, self._name)
 
     async def _letters(self, judged: Judged, find_unusable: FindUnusable) -> AsyncIterator[list[Letter]]:
         """Yield the letters of a range, in groups that fit one transaction."""
@@ -262,15 +322,23 @@ async def _errors(kafka: KafkaConnection) -> AsyncIterator[None]:
             raise BrokerUnavailable("another instance has begun to write them") from error
 
 
-async def _send(producer: AIOKafkaProducer, letter: Letter) -> None:
+def _is_there(at: TopicPartition, topic_id: str, described: Mapping[str, TopicDescription]) -> bool:
+    topic = described.get(at.topic)
+    return topic is not None and topic.topic_id == topic_id and at.partition < topic.partitions
+
+
+async def _send(producer: AIOKafkaProducer, letter: Letter) -> asyncio.Future[Any]:
+    """Send a letter; the future tells whether the topic took it."""
     key, value, headers = letter.record.key, letter.record.value, letter.headers()
     if key is None and value is None:
         # aiokafka's `send` refuses such a record, though Kafka has them.
         batch = producer.create_batch()
         batch.append(timestamp=None, key=None, value=None, headers=headers)
-        await producer.send_batch(batch, SCORE_EVENTS_INVALID, partition=0)
+        sent = await producer.send_batch(batch, SCORE_EVENTS_INVALID, partition=0)
     else:
-        await producer.send(SCORE_EVENTS_INVALID, value, key=key, headers=headers)
+        sent = await producer.send(SCORE_EVENTS_INVALID, value, key=key, headers=headers)
+    taken: asyncio.Future[Any] = sent
+    return taken
 
 
 def _table_reason(record: ConsumerRecord[bytes, bytes]) -> str | None:

@@ -126,10 +126,11 @@ class FillSession:
 
     async def _fill(self, consumer: AIOKafkaConsumer) -> None:
         while True:
-            for topic_partition, records in (await self._poll(consumer)).items():
-                copy = self._assigned.get(topic_partition)
-                if copy is not None:
-                    await _apply(copy, records)
+            polled = await self._poll(consumer)
+            # All epochs before the first wait: while one copy takes its records, another may begin again.
+            epochs = {each: (copy, copy.epoch) for each in polled if (copy := self._assigned.get(each)) is not None}
+            for topic_partition, (copy, epoch) in epochs.items():
+                await _apply(copy, epoch, polled[topic_partition])
             await self._observe(consumer)
             self._owner.progressed()
 
@@ -254,8 +255,7 @@ class FillSession:
             await asyncio.gather(stopping, return_exceptions=True)
 
 
-async def _apply(copy: StoreCopy, records: Sequence[Any]) -> None:
-    epoch = copy.epoch
+async def _apply(copy: StoreCopy, epoch: int, records: Sequence[Any]) -> None:
     done = 0
     while done < len(records) and copy.epoch == epoch:
         done = copy.apply(records, done)

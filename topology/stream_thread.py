@@ -260,10 +260,11 @@ class StreamThread:
                 generation = generations.begin(spark, directory, origin, table_rows(spark, self._tables))
             else:
                 generation = generations.begin_first(directory, origin)
+            # Before its seed is published, which may fail: what came before was not this one's.
+            self._failures.begun_anew()
         generations.publish_seed(spark, directory, generation)
         generations.delete_older(directory, generation)
         if reason is not None:
-            self._failures.begun_anew()
             self._added_before_generation = added
         elif generation.number != self._status.generation:
             self._added_before_generation = _UNKNOWN

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -15,7 +16,17 @@ from tests.drivers.producer import Inputs
 from tests.drivers.records import SCORES, TABLES, USED
 from tests.drivers.topic_reader import read_topic
 from tests.waiting import wait_until
-from topology.topics import PLAYERS, PRODUCTS, SCORE_EVENTS, SCORE_EVENTS_INVALID, TopicSpec, create_missing
+from topology.dead_letters import DeadLetters
+from topology.judged import Judged
+from topology.topic_ids import topic_ids
+from topology.topics import (
+    PLAYERS,
+    PRODUCTS,
+    SCORE_EVENTS,
+    SCORE_EVENTS_INVALID,
+    TopicSpec,
+    create_missing,
+)
 
 pytestmark = pytest.mark.system
 
@@ -46,6 +57,39 @@ def test_every_unusable_record_is_a_dead_letter_once(tmp_path: Path) -> None:
         instance.wait_for_boards({"1": [served_entry()] * 3})
         assert "the stream stopped" not in instance.log()
         instance.kill()
+
+
+def test_letters_that_the_topic_does_not_take_keep_no_others_back(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Broker(tmp_path / "kafka") as broker:
+        inputs = Inputs(broker.connection)
+        small = {"max.message.bytes": "100000"}
+        asyncio.run(
+            create_missing(broker.connection, [TopicSpec(SCORE_EVENTS, 1), TopicSpec(SCORE_EVENTS_INVALID, 1, small)])
+        )
+        inputs.create_topics()
+        large = Random(1).randbytes(250_000)  # which no compression makes smaller
+        values = [large if number in {2, 5} else str(number).encode() for number in range(7)]
+        inputs.send(SCORE_EVENTS, [(None, value) for value in values])
+        records = read_topic(inputs.kafka, SCORE_EVENTS)
+        ids = asyncio.run(topic_ids(broker.connection, [SCORE_EVENTS]))
+        letters = DeadLetters(broker.connection, "app", stopped=lambda: False)
+        letters.note([Judged(SCORE_EVENTS, ids[SCORE_EVENTS].topic_id, 0, 0, len(records), unusable=True)])
+        # Of a topic that is not there any more: nothing can be committed for it, and nothing waits for it.
+        letters.note([Judged(PLAYERS, "deleted since", 9, 0, 5, unusable=True)])
+        reasons = {record.offset: "no event" for record in records}
+
+        def written() -> int:
+            letters.write(lambda _: reasons)
+            return letters.counts.total()
+
+        wait_until(lambda: written() >= 5, WRITTEN_WITHIN_S, "the letters that fit are written")
+        taken = [b"0", b"1", b"3", b"4", b"6"]
+        assert sorted(record.value for record in read_topic(inputs.kafka, SCORE_EVENTS_INVALID)) == sorted(taken)
+        assert letters.counts == {(SCORE_EVENTS, "no event"): len(taken)}
+        assert caplog.text.count("a dead letter is lost") == 2
+        assert written() == 5, "each once"
 
 
 def send_all(inputs: Inputs) -> None:

@@ -232,6 +232,19 @@ def test_boards_that_their_topic_has_lost_are_kept_and_published_again() -> None
     assert copy.fill.position == len(here)
 
 
+def test_boards_to_publish_again_are_not_forgotten_when_the_filling_is_interrupted() -> None:
+    driver = StoresDriver(partitions=1)
+    for product_id in (1, 2, 3):
+        driver.board(product_id, board((1, product_id)))
+    copy = driver.boards[0]
+    copy.begin_after_loss("another", 0)
+    copy.rewind()
+    copy.resume(0)
+    assert [product_id for product_id, _ in copy.lacking(0.0)] == [1, 2, 3]
+    copy.begin("a third", 0)
+    assert list(copy.lacking(0.0)) == []
+
+
 def test_a_kept_board_gives_way_to_one_of_a_later_generation() -> None:
     driver = StoresDriver(partitions=1)
     driver.name("players", {1: "Elyse"})

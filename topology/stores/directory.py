@@ -12,6 +12,7 @@ import logging
 import os
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, get_args
 
@@ -23,6 +24,15 @@ from topology.stores.rocksdb import RocksdbOptions, RocksdbStore, SharedResource
 logger = logging.getLogger(__name__)
 
 _NAMES: Final[tuple[StoreName, ...]] = get_args(StoreName)
+
+_SHORT_OF: Final = (
+    "No space left on device",
+    "Disk quota exceeded",
+    "File too large",
+    "Too many open files",
+    "Cannot allocate memory",
+)
+"""What opening a database fails with for want of something: there is nothing wrong with the database itself."""
 
 
 class StateDirectory:
@@ -51,10 +61,13 @@ class StateDirectory:
 
     def reopen(self, name: StoreName, partition: int) -> Store:
         _make_writable(self._root / name / str(partition))
-        store = self._databases[name].pop(partition, None)
-        if store is not None:
-            store.close()
-        return self.open(name, partition)
+        stores = self._databases[name]
+        if partition in stores:
+            # It may have no room for what it writes at its end. Closed, it says so to its readers until there is one.
+            with suppress(StateUnusable):
+                stores[partition].close()
+        stores[partition] = self._open(self._root / name / str(partition))
+        return stores[partition]
 
     def opened(self, name: StoreName) -> Mapping[int, Store]:
         return self._databases[name]
@@ -96,7 +109,9 @@ class StateDirectory:
     def close(self) -> None:
         for stores in self._databases.values():
             while stores:
-                stores.popitem()[1].close()
+                # One that could not be opened again is closed already.
+                with suppress(StateUnusable):
+                    stores.popitem()[1].close()
         os.close(self._lock)
 
     def _open(self, path: Path) -> RocksdbStore:
@@ -104,6 +119,8 @@ class StateDirectory:
         try:
             return RocksdbStore(path, self._shared)
         except StateUnusable as error:
+            if any(each in str(error) for each in _SHORT_OF):
+                raise
             # The directory can be written, so it is the database that is broken. It is only a copy of its topic.
             _make_writable(path)
             logger.warning("the store in %s is unusable and is filled again from its topic: %s", path, error)

@@ -1,6 +1,7 @@
 """The state directory: what survives, what is refused, what is filled again."""
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 from topology.errors import StateUnusable
 from topology.stores.directory import StateDirectory
 from topology.stores.protocol import Fill
+from topology.stores.rocksdb import RocksdbStore
 
 FILL = Fill("topic", 7, restored=True, current_at_ms=123)
 
@@ -64,6 +66,26 @@ def test_a_broken_store_is_filled_again(
     assert list(store.scan()) == []
     assert "filled again from its topic" in caplog.text
     again.close()
+
+
+def test_a_store_that_has_no_room_to_be_opened_keeps_what_it_holds(directory: StateDirectory) -> None:
+    directory.open("players", 0).write(dict.fromkeys(range(1000), b"x" * 100), FILL)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    # Room for a probe, and not for what RocksDB writes when it opens a database.
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
+    try:
+        for _ in range(3):
+            with pytest.raises(StateUnusable):
+                directory.reopen("players", 0)
+            with pytest.raises(StateUnusable):
+                directory.opened("players")[0].get(1)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    store = directory.reopen("players", 0)
+    assert (store.get(1), store.fill) == (b"x" * 100, FILL)
+    assert isinstance(store, RocksdbStore)
+    store.close()
+    directory.close()  # Also with one that was closed and not opened again.
 
 
 def test_a_store_of_another_format_is_filled_again(
