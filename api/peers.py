@@ -60,11 +60,12 @@ REASONS: Final[Mapping[type[Exception], str]] = {
 """Every exception class of httpx, and what it says about the peer."""
 
 _TIMEOUT: Final = "timeout"
+_BUSY: Final = "busy"
 FAILURES: Final[Mapping[str, str]] = {
     REASONS[httpx.ConnectTimeout]: _TIMEOUT,
     REASONS[httpx.ReadTimeout]: _TIMEOUT,
     REASONS[httpx.WriteTimeout]: _TIMEOUT,
-    REASONS[httpx.PoolTimeout]: "busy",
+    REASONS[httpx.PoolTimeout]: _BUSY,
     REASONS[httpx.ConnectError]: "refused",
     _BROKEN: "broken_off",
     _NO_HTTP: "no_http",
@@ -162,11 +163,6 @@ class Peers:
         headers = {REQUEST_ID.decode(): request_id.text} if request_id is not None else None
         try:
             response = await self._client.get(f"http://{host}{target}", timeout=timeout, headers=headers)
-        except httpx.PoolTimeout as error:
-            # It says nothing about the peer, which others may be reading from.
-            reason = reason_for(error)
-            self.failures[FAILURES[reason]] += 1
-            return NoReply(reason)
         except tuple(REASONS) as error:
             reason = reason_for(error)
             return self._failed(host, FAILURES[reason], reason)
@@ -209,6 +205,9 @@ class Peers:
 
     def _failed(self, host: HostInfo, failure: str, reason: str) -> NoReply:
         self.failures[failure] += 1
+        if failure == _BUSY:
+            # It says nothing about the peer, which others are reading from.
+            return NoReply(reason)
         if host not in self.down.avoided():
             log.warning("peer %s is asked last for a while: %s", host, reason)
         self.down.failed(host)

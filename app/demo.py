@@ -35,7 +35,7 @@ def run_demo(*, port: int, once: bool) -> None:
         port: port of the HTTP server.
         once: print the body of `GET /leaderboard` alone on standard output, and end.
     """
-    read_settings()  # What is set to no use is said before anything is started.
+    read_settings()  # A setting that is wrong is told before anything is started.
     make_spark_class_data()
     with (
         tempfile.TemporaryDirectory(prefix="leaderboard-demo-") as directory,

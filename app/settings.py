@@ -28,7 +28,6 @@ _ORIGIN = re.compile(r"https?://[^\s/,*?#@]+")
 
 _HOST_AND_PORT = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[^\s:,/\[\]]+):(\d{1,5})")
 
-
 _INTEGER = TypeAdapter(int)
 
 

@@ -330,6 +330,7 @@ def _is_there(at: TopicPartition, topic_id: str, described: Mapping[str, TopicDe
 async def _send(producer: AIOKafkaProducer, letter: Letter) -> asyncio.Future[Any]:
     """Send a letter; the future tells whether the topic took it."""
     key, value, headers = letter.record.key, letter.record.value, letter.headers()
+    sent: asyncio.Future[Any]
     if key is None and value is None:
         # aiokafka's `send` refuses such a record, though Kafka has them.
         batch = producer.create_batch()
@@ -337,8 +338,7 @@ async def _send(producer: AIOKafkaProducer, letter: Letter) -> asyncio.Future[An
         sent = await producer.send_batch(batch, SCORE_EVENTS_INVALID, partition=0)
     else:
         sent = await producer.send(SCORE_EVENTS_INVALID, value, key=key, headers=headers)
-    taken: asyncio.Future[Any] = sent
-    return taken
+    return sent
 
 
 def _table_reason(record: ConsumerRecord[bytes, bytes]) -> str | None:

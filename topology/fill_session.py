@@ -128,9 +128,12 @@ class FillSession:
         while True:
             polled = await self._poll(consumer)
             # All epochs before the first wait: while one copy takes its records, another may begin again.
-            epochs = {each: (copy, copy.epoch) for each in polled if (copy := self._assigned.get(each)) is not None}
-            for topic_partition, (copy, epoch) in epochs.items():
-                await _apply(copy, epoch, polled[topic_partition])
+            for copy, epoch, records in [
+                (copy, copy.epoch, records)
+                for topic_partition, records in polled.items()
+                if (copy := self._assigned.get(topic_partition)) is not None
+            ]:
+                await _apply(copy, epoch, records)
             await self._observe(consumer)
             self._owner.progressed()
 

@@ -19,14 +19,7 @@ from tests.waiting import wait_until
 from topology.dead_letters import DeadLetters
 from topology.judged import Judged
 from topology.topic_ids import topic_ids
-from topology.topics import (
-    PLAYERS,
-    PRODUCTS,
-    SCORE_EVENTS,
-    SCORE_EVENTS_INVALID,
-    TopicSpec,
-    create_missing,
-)
+from topology.topics import PLAYERS, PRODUCTS, SCORE_EVENTS, SCORE_EVENTS_INVALID, TopicSpec, create_missing
 
 pytestmark = pytest.mark.system
 

@@ -60,13 +60,14 @@ class StateDirectory:
         return stores[partition]
 
     def reopen(self, name: StoreName, partition: int) -> Store:
-        _make_writable(self._root / name / str(partition))
+        path = self._root / name / str(partition)
+        _make_writable(path)
         stores = self._databases[name]
         if partition in stores:
             # It may have no room for what it writes at its end. Closed, it says so to its readers until there is one.
             with suppress(StateUnusable):
                 stores[partition].close()
-        stores[partition] = self._open(self._root / name / str(partition))
+        stores[partition] = self._open(path)
         return stores[partition]
 
     def opened(self, name: StoreName) -> Mapping[int, Store]:
