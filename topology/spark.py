@@ -55,6 +55,9 @@ _BOUNDED_OPTIONS: Final = {"kafka.fetch.max.wait.ms": "10"}
 """Of reads that end. After each poll Spark's source asks for the ends of the partition, and the broker answers the
 fetch first that was sent ahead. At the end of a partition that one waits for records: by default half a second."""
 
+COMMITTED_ONLY: Final = {"kafka.isolation.level": "read_committed"}
+"""Of what producers send: an event of a transaction that was aborted has never been."""
+
 _BULK_OPTIONS: Final = {"kafka.max.poll.records": "20000", "kafka.max.partition.fetch.bytes": str(2 * 2**20)}
 """After that Spark's source fetches anew what it had not polled yet."""
 
@@ -190,7 +193,7 @@ class Spark:
         """
         reader = (
             self.session.readStream.format("kafka")
-            .options(**self._kafka_options())
+            .options(**self._kafka_options(), **COMMITTED_ONLY)
             .option("subscribe", SCORE_EVENTS)
             .option("startingOffsets", "earliest")
             # Retention may have taken records that an old offset names; the stream goes on with what there is.
@@ -218,7 +221,7 @@ class Spark:
         offsets = {"startingOffsets": judged.begin, "endingOffsets": judged.end}
         return (
             self.session.read.format("kafka")
-            .options(**self._kafka_options())
+            .options(**self._kafka_options(), **COMMITTED_ONLY)
             .options(**_BOUNDED_OPTIONS)
             .option("assign", json.dumps({judged.topic: [judged.partition]}))
             .options(**{name: json.dumps({judged.topic: {judged.partition: at}}) for name, at in offsets.items()})

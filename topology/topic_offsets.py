@@ -18,16 +18,11 @@ class TopicOffsets(NamedTuple):
 
     Attributes:
         begin: of the first record that is there.
-        end: after the last record.
+        end: after the last record; where a transaction is open, before its first.
     """
 
     begin: dict[int, int]
     end: dict[int, int]
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether the topic holds no record."""
-        return self.begin == self.end
 
 
 async def topic_offsets(kafka: KafkaConnection, topic: str, partitions: int) -> TopicOffsets:
@@ -41,7 +36,7 @@ async def topic_offsets(kafka: KafkaConnection, topic: str, partitions: int) -> 
     Raises:
         BrokerUnavailable: Kafka cannot be reached or did not answer in time.
     """
-    consumer = AIOKafkaConsumer(**kafka.for_aiokafka())
+    consumer = AIOKafkaConsumer(**kafka.for_aiokafka(), isolation_level="read_committed")
     try:
         async with kafka_errors(kafka):
             await consumer.start()

@@ -17,7 +17,7 @@ from app.errors import NotComparable
 from app.verification.comparison import Board, Names, Place
 from app.verification.records import judge_row, judge_score
 from topology.errors import TopicMissing
-from topology.spark import Spark, translated
+from topology.spark import COMMITTED_ONLY, Spark, translated
 from topology.topic_ids import topic_ids
 from topology.topic_offsets import TopicOffsets, topic_offsets
 from topology.topics import PLAYERS, PRODUCTS, SCORE_EVENTS
@@ -132,7 +132,8 @@ class Expectation:
 
     def _records(self, topic: str, first: dict[int, int], end: dict[int, int]) -> DataFrame:
         options = {f"kafka.{name}": value for name, value in self._spark.settings.kafka.for_java().items()}
-        reader = self._spark.session.read.format("kafka").options(**options).option("subscribe", topic)
+        reader = self._spark.session.read.format("kafka").options(**options, **COMMITTED_ONLY)
+        reader = reader.option("subscribe", topic)
         reader = reader.option("startingOffsets", json.dumps({topic: first}))
         reader = reader.option("endingOffsets", json.dumps({topic: end}))
         # Records that retention takes while they are read make a difference, and the next look sees that they are gone.

@@ -15,6 +15,7 @@ from topology.topic_offsets import topic_offsets
 from topology.topics import INPUTS, OUTPUTS, PLAYERS, PRODUCTS, SCORE_EVENTS, create_missing
 
 Record = tuple[bytes | None, bytes | None]
+Score = tuple[float, int, int]
 
 
 class Inputs:
@@ -39,14 +40,21 @@ class Inputs:
         """Create, rename or (None) delete products."""
         self.send(PRODUCTS, _table_records(names))
 
-    def scores(self, scores: Iterable[tuple[float, int, int]]) -> None:
+    def scores(self, scores: Iterable[Score]) -> None:
         """Send scores (score, player id, product id); each is in the log before the next is sent only per partition."""
-        events = ({"score": score, "product_id": product, "player_id": player} for score, player, product in scores)
-        self.send(SCORE_EVENTS, [(None, json.dumps(event).encode()) for event in events])
+        self.send(SCORE_EVENTS, _score_records(scores))
+
+    def aborted_scores(self, scores: Iterable[Score]) -> None:
+        """Send scores in a transaction that is aborted when the broker has them: none of them counts."""
+        self.send_and_abort(SCORE_EVENTS, _score_records(scores))
 
     def send(self, topic: str, records: Iterable[Record]) -> None:
         """Send raw records and wait until the broker has them."""
         asyncio.run(self._send(topic, list(records)))
+
+    def send_and_abort(self, topic: str, records: Iterable[Record]) -> None:
+        """Send raw records in a transaction that is aborted when the broker has them."""
+        asyncio.run(self._abort(topic, list(records)))
 
     def truncate(self, topic: str, partitions: int) -> None:
         """Delete every record that a topic holds now, as retention would."""
@@ -62,7 +70,16 @@ class Inputs:
             )
         finally:
             await admin.close()
-        assert (await topic_offsets(self.kafka, topic, partitions)).is_empty
+        left = await topic_offsets(self.kafka, topic, partitions)
+        assert left.begin == left.end
+
+    async def _abort(self, topic: str, records: list[Record]) -> None:
+        producer = AIOKafkaProducer(**self.kafka.for_aiokafka(), transactional_id=f"aborts-{topic}")
+        async with producer:
+            await producer.begin_transaction()
+            sent = [await _send(producer, topic, *record) for record in records]
+            await asyncio.gather(*sent)
+            await producer.abort_transaction()
 
     async def _send(self, topic: str, records: list[Record]) -> None:
         async with AIOKafkaProducer(**self.kafka.for_aiokafka(), enable_idempotence=True) as producer:
@@ -77,6 +94,11 @@ async def _send(producer: AIOKafkaProducer, topic: str, key: bytes | None, value
     batch = producer.create_batch()
     batch.append(timestamp=None, key=None, value=None)
     return await producer.send_batch(batch, topic, partition=0)
+
+
+def _score_records(scores: Iterable[Score]) -> list[Record]:
+    events = ({"score": score, "product_id": product, "player_id": player} for score, player, product in scores)
+    return [(None, json.dumps(event).encode()) for event in events]
 
 
 def _table_records(names: Mapping[int, str | None]) -> list[Record]:

@@ -45,6 +45,10 @@ class World:
         self.reference.add(scores)
         self.inputs.scores(scores)
 
+    def abort_scores(self) -> None:
+        """Send a score above all so far for each player and product, in a transaction that is aborted."""
+        self.inputs.aborted_scores([(self.top_score(), player, 1 + player % 9) for player in range(1, 30)])
+
     def name_players(self, names: dict[int, str]) -> None:
         """Create or rename players."""
         self.reference.players.update(names)
@@ -79,9 +83,11 @@ def new_world(broker: Broker, scores: int) -> World:
 
 
 def test_catching_up_and_real_time_give_the_boards_of_all_events(world: World, tmp_path: Path) -> None:
+    world.abort_scores()
     with Instance(tmp_path, world.broker.bootstrap_servers) as instance:
         instance.wait_for_real_time()
         instance.wait_for_boards(world.reference.boards())
+        world.abort_scores()
         world.send_scores(500)
         instance.wait_for_boards(world.reference.boards(10), limit=10)
         # Counted when the batch is committed, at the latest five seconds after its last event.

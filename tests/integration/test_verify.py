@@ -108,6 +108,7 @@ def fill(cluster: Cluster) -> None:
     inputs.send(SCORE_EVENTS, [(b"key", value) for value in UNUSABLE])
     inputs.send(SCORE_EVENTS, [(None, b'{"score": "1e3", "product_id": "1", "player_id": "2", "score_was": 5}')])
     reference.add([(1000.0, 2, 1)])
+    inputs.aborted_scores([(1e9, 1, product) for product in PRODUCTS_PLAYED])
 
 
 def test_a_board_that_is_forged_is_the_one_that_differs(cluster: Cluster) -> None:
