@@ -27,6 +27,7 @@ from app.settings import Settings
 from app.stream_task import StreamTask
 from topology.assignor import ACCEPTABLE_LAG_RECORDS, Tasks
 from topology.board_producer import BoardProducer
+from topology.copy_status import CopyStatus
 from topology.errors import CheckpointUnusable, LeaderboardError, StateUnusable
 from topology.global_table import GlobalTable, TableChanges
 from topology.host_metadata import ClusterMap, HostInfo
@@ -94,7 +95,7 @@ class Service:
             settings.kafka,
             settings.application_id,
             self._host,
-            copies=self._caught_up_copies,
+            copies=self._restored_copies,
             has_stream=lambda: self._stream.held,
             checkpoint=self._checkpoint_identity,
             on_tasks=self._on_tasks,
@@ -227,10 +228,10 @@ class Service:
 
     def _is_caught_up(self, partition: int) -> bool:
         status = self.materializer.copy_status(partition)
-        return status.can_answer and status.lag <= ACCEPTABLE_LAG_RECORDS
+        return status.can_answer and _lag_to_go_by(status) <= ACCEPTABLE_LAG_RECORDS
 
-    def _caught_up_copies(self) -> dict[int, int]:
-        return {p: status.lag for p, status in self.materializer.held.items() if status.can_answer}
+    def _restored_copies(self) -> dict[int, int]:
+        return {p: _lag_to_go_by(status) for p, status in self.materializer.held.items() if status.can_answer}
 
     def _checkpoint_identity(self) -> str:
         try:
@@ -303,6 +304,11 @@ def run_service(settings: Settings) -> None:
     # Before anything listens: the first fetch takes half a minute, and its errors end the program.
     ensure_jars()
     uvloop.run(_serve(settings))
+
+
+def _lag_to_go_by(status: CopyStatus) -> int:
+    """Return a copy's lag; that of a copy which knows no end yet could be any, so it has not caught up."""
+    return status.lag if status.end_is_known else ACCEPTABLE_LAG_RECORDS + 1
 
 
 async def _serve(settings: Settings) -> None:

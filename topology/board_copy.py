@@ -58,11 +58,13 @@ class BoardCopy(StoreCopy):
         self._lacking = {}
         self.position = self.judged_from = position
         self._target = None
-        self.store.write({}, self._next_fill(position)._replace(topic_id=topic_id))
+        # Outside of the topic until all of them are back: a process that ends before that begins with this again.
+        outside = position - 1
+        self.store.write({}, self._next_fill(outside)._replace(topic_id=topic_id))
         now_s = time.monotonic()
         for product_id, _ in self.store.scan():
             if partition_for(product_id, self.partition_count or 1) == self.partition:
-                self._lacking[product_id] = _Lacking(position, now_s)
+                self._lacking[product_id] = _Lacking(outside, now_s)
             else:
                 self._changes[product_id] = self._values[product_id] = None
         self._commit()

@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
@@ -35,7 +36,7 @@ from topology.kafka_connection import KafkaConnection
 from topology.kafka_errors import kafka_errors
 from topology.records import parse_named
 from topology.topic_ids import TopicDescription, topic_ids
-from topology.topic_offsets import committed_offsets
+from topology.topic_offsets import committed_offsets, topic_offsets
 from topology.topics import DEAD_LETTERS, PLAYERS, PRODUCTS, SCORE_EVENTS_INVALID, create_missing
 
 logger = logging.getLogger(__name__)
@@ -47,6 +48,9 @@ _NEAR_OFFSETS: Final = 1_000
 """Records up to the next letter are read and passed over when there are no more than this, else skipped by a seek."""
 
 _OFFSETS_AT_ONCE: Final = 500_000
+_AT_ONCE_S: Final = 5.0
+"""The stream thread looks after nothing else meanwhile."""
+
 _LETTERS_AT_ONCE: Final = 500
 _BYTES_AT_ONCE: Final = 16 << 20
 _LARGEST_BYTES: Final = 64 << 20
@@ -133,26 +137,30 @@ class DeadLetters:
                 self._judged = {key: each for key, each in self._judged.items() if each.topic_id != before.topic_id}
             self._judged[at] = judged if before is None else before.followed_by(judged)
 
-    def write(self, find_unusable: FindUnusable) -> None:
-        """Write the letters of the ranges noted. What fails is tried again with the next call.
+    def write(self, find_unusable: FindUnusable) -> bool:
+        """Write letters of the ranges noted, for some seconds. What fails is tried again with the next call.
 
         Args:
             find_unusable: looks at a range of score events; it may raise `LeaderboardError`.
+
+        Returns:
+            Whether there is more to do at once.
         """
         due = [judged for at, judged in self._judged.items() if self._position(at, judged.topic_id) < judged.end]
         if not due and time.monotonic() - self._committed_at_s < _KEEP_ALIVE_S:
-            return
+            return False
         try:
-            asyncio.run(self._write(find_unusable))
+            return asyncio.run(self._write(find_unusable))
         except LeaderboardError as error:
             logger.warning("dead letters are written later: %s", error)
+            return False
 
     def _position(self, at: TopicPartition, topic_id: str) -> int:
         """Return the offset up to which a topic partition has been dealt with."""
         position = self._positions.get(at)
         return position.offset if position is not None and position.metadata == topic_id else 0
 
-    async def _write(self, find_unusable: FindUnusable) -> None:
+    async def _write(self, find_unusable: FindUnusable) -> bool:
         await create_missing(self._kafka, [DEAD_LETTERS])
         while True:
             try:
@@ -160,7 +168,9 @@ class DeadLetters:
             except _Refused as refused:
                 await self._write_halves(refused)
 
-    async def _write_all(self, find_unusable: FindUnusable) -> None:
+    async def _write_all(self, find_unusable: FindUnusable) -> bool:
+        """Write what there is; return whether something is left, since it takes too long for one call."""
+        until_s = time.monotonic() + _AT_ONCE_S
         async with self._producer() as producer, _errors(self._kafka):
             # Only now: the producer's start has fenced every other, and ended its transaction.
             committed = await committed_offsets(self._kafka, self._name)
@@ -168,20 +178,29 @@ class DeadLetters:
             described = await topic_ids(self._kafka, {at.topic for at in (*self._judged, *committed)})
             self._positions = {at: each for at, each in committed.items() if _is_there(at, each.metadata, described)}
             there = {at: each for at, each in self._judged.items() if _is_there(at, each.topic_id, described)}
+            ends = {at: OffsetAndMetadata(each.end, each.topic_id) for at, each in there.items()}
             for at, judged in there.items():
                 position = self._position(at, judged.topic_id)
-                if judged.may_hold_unusable_from(position):
-                    for piece in judged.pieces_from(position, _OFFSETS_AT_ONCE):
-                        async for letters in self._letters(piece, find_unusable):
-                            await self._commit(producer, judged.topic_id, letters)
-                        if self._stopped():
-                            return
-            ends = {at: OffsetAndMetadata(each.end, each.topic_id) for at, each in there.items()}
+                if not judged.may_hold_unusable_from(position):
+                    continue
+                # Of a topic that is old, most offsets may be those of records that retention has taken.
+                first = (await topic_offsets(self._kafka, at.topic, described[at.topic].partitions)).begin[at.partition]
+                for piece in judged.pieces_from(max(position, first), _OFFSETS_AT_ONCE):
+                    async for letters in self._letters(piece, find_unusable):
+                        await self._commit(producer, judged.topic_id, letters)
+                    if self._stopped():
+                        return False
+                    if time.monotonic() > until_s:
+                        ends[at] = OffsetAndMetadata(piece.end, judged.topic_id)
+                        break
             moved = {at: end for at, end in ends.items() if end.offset > self._position(at, end.metadata)}
             async with producer.transaction():
                 await producer.send_offsets_to_transaction(self._positions | moved, self._name)
             self._positions |= moved
             self._committed_at_s = time.monotonic()
+            done = {at: each for at, each in there.items() if ends[at].offset == each.end}
+            self._judged |= {at: replace(each, begin=each.end, unusable=False) for at, each in done.items()}
+            return len(done) < len(there)
 
     async def _commit(self, producer: AIOKafkaProducer, topic_id: str, letters: list[Letter]) -> None:
         """Write letters of one topic partition, together with how far it has been dealt with."""
@@ -255,6 +274,7 @@ class DeadLetters:
         at = TopicPartition(judged.topic, judged.partition)
         wanted = sorted(reasons, reverse=True) if reasons is not None else None
         position = judged.begin
+        moved_at_s = time.monotonic()
         async with self._consumer(at) as consumer:
             consumer.seek(at, position)
             while position < judged.end and not self._stopped():
@@ -270,8 +290,13 @@ class DeadLetters:
                     reason = _table_reason(record) if reasons is None else reasons.get(record.offset)
                     if reason is not None and record.offset < judged.end:
                         yield Letter(record, reason)
+                before = position
                 # Also past offsets that hold no record.
                 position = await consumer.position(at)
+                if position != before:
+                    moved_at_s = time.monotonic()
+                elif time.monotonic() - moved_at_s > _REQUEST_TIMEOUT_MS / 1000:
+                    raise BrokerUnavailable(f"{at.topic} cannot be read from offset {position} on")
                 end = consumer.highwater(at)
                 if end is not None and position >= end:
                     # The topic was created anew meanwhile: it may never come to where the range ends.

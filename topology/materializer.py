@@ -193,7 +193,8 @@ class Materializer:
 
     def table_changes(self, name: TableName) -> TableChanges:
         """Return how many ids of a table have come to exist and ceased to."""
-        copies = self._tables[name].values()
+        # Asked for by the stream thread as well: one may be opened meanwhile.
+        copies = list(self._tables[name].values())
         return TableChanges(sum(copy.added for copy in copies), sum(copy.deleted for copy in copies))
 
     def tables_judged(self) -> list[Judged]:
@@ -227,7 +228,8 @@ class Materializer:
         can_answer = partition in self._ready
         caught_up = can_answer and not self._trouble and lag == 0 and self._tables_caught_up
         reason = "" if caught_up else self._reason(partition, lag)
-        return CopyStatus(can_answer, caught_up, lag, reason, copy.position if copy else 0)
+        end_is_known = copy is not None and copy.end is not None
+        return CopyStatus(can_answer, caught_up, lag, reason, copy.position if copy else 0, end_is_known)
 
     def _reason(self, partition: int, lag: int) -> str:
         if partition not in self._wanted:

@@ -39,8 +39,8 @@ class Survey(NamedTuple):
 
 
 def ids(session: SparkSession, column: str, values: Iterable[int]) -> DataFrame:
-    """Return ids as one column `column bigint`, in one partition."""
-    table = pa.table({column: pa.array(values, pa.int64())})
+    """Return ids as one column `column bigint`, in one partition, each once: a join must not double a score."""
+    table = pa.table({column: pa.array(values, pa.int64()).unique()})
     return session.createDataFrame(table).coalesce(1)
 
 

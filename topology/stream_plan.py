@@ -16,7 +16,6 @@ LATE_S: Final = 10.0
 class Next(Enum):
     """What comes after a real-time query."""
 
-    STOP = "stop"
     REFRESH = "refresh"
     CATCH_UP = "catch up"
     NEW_GENERATION = "new generation"

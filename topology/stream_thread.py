@@ -19,7 +19,7 @@ from typing import Any, Final, Never
 from topology import generations
 from topology.checkpoint import CheckpointDirectory
 from topology.dead_letters import DeadLetters
-from topology.errors import LeaderboardError, QueryFailed
+from topology.errors import BrokerUnavailable, LeaderboardError, QueryFailed
 from topology.failures import Failures
 from topology.freshness import Freshness
 from topology.generation_run import GenerationRun, TableSource, table_rows
@@ -98,6 +98,7 @@ class StreamThread:
         self._added_before_generation = _UNKNOWN
         self._surveyed_changes: TableChanges | None = None
         self._surveyed_at = 0.0
+        self._surveyed_events = 0
         self._may_begin_anew_at = 0.0
         self._look_at_delays_at = 0.0
         self._letters = DeadLetters(settings.spark.kafka, settings.application_id, self._stop.is_set)
@@ -185,6 +186,7 @@ class StreamThread:
             topics = self._topics.wait_for_all()
             spark = self._open_spark(topics[SCORE_EVENTS].partitions)
             self._await_tables()
+            self._check_stop()
             run = self._generation_run(spark, topics, plan)
             plan = self._run_generation(run, began_s)
             self._to(StreamState.STARTING)
@@ -198,6 +200,7 @@ class StreamThread:
         """
         tables, catch_up = None, True
         while True:
+            self._check_stop()
             if catch_up:
                 self._to(StreamState.CATCHING_UP)
                 self._catch_up(run)
@@ -277,7 +280,7 @@ class StreamThread:
         # Before the rows are read: a change in between is then seen as one that the snapshot lacks.
         self._snapshot_changes = self._tables.changes()
         # What was deleted before the snapshot may have left places to fill.
-        self._surveyed_changes, self._surveyed_at = None, time.monotonic()
+        self._surveyed(None)
         # Unique: an instance that was frozen may still read or write its own while another has taken over.
         self._snapshots.append(f"tables-{uuid.uuid4()}")
         return run.tables_on_disk(self._snapshots[-1])
@@ -314,12 +317,16 @@ class StreamThread:
             while not query.ended():
                 self._check_stop()
                 self._topics.look()
-                if plan is None and self._survey_is_due():
+                # Of tables that are being read anew, a part is there.
+                may_refresh = plan is None and self._tables.caught_up()
+                if may_refresh and self._survey_is_due():
                     plan = self._survey(run, tables)
                     if plan is not None and plan.next is Next.REFRESH:
                         newer = self._snapshot(run)
-                if plan is None and floors_are_old(
-                    self._freshness.written - written, self._freshness.unchanged - unchanged
+                if (
+                    may_refresh
+                    and plan is None
+                    and floors_are_old(self._freshness.written - written, self._freshness.unchanged - unchanged)
                 ):
                     plan, newer = Plan(Next.REFRESH, "most boards that are written change nothing"), self._snapshot(run)
                 if self._letters_are_due:
@@ -346,7 +353,11 @@ class StreamThread:
         self._look_at_delays_at = time.monotonic() + _LOOK_AT_DELAYS_EVERY_S
         if not lateness.grows(self._freshness.delays_s):
             return None
-        uncommitted = self._topics.score_events_after(self._status.positions)
+        try:
+            uncommitted = self._topics.score_events_after(self._status.positions)
+        except BrokerUnavailable as error:
+            logger.info("score events could not be counted: %s", error)
+            return None
         if uncommitted <= _BEHIND_LIMIT_EVENTS:
             return None
         return Plan(
@@ -354,13 +365,22 @@ class StreamThread:
         )
 
     def _survey_is_due(self) -> bool:
-        due = time.monotonic() - self._surveyed_at >= self._settings.tables_refresh_s
-        return due and self._tables.changes() != self._surveyed_changes
+        if time.monotonic() - self._surveyed_at < self._settings.tables_refresh_s:
+            return False
+        changes = self._tables.changes()
+        # Who has come to exist since the snapshot is pending to the query, from the first score on.
+        may_be_pending = changes.added > self._snapshot_changes.added and self._status.events > self._surveyed_events
+        return may_be_pending or changes != self._surveyed_changes
+
+    def _surveyed(self, changes: TableChanges | None) -> None:
+        """Note how the tables were when they were last compared with the boards; None: they have to be once more."""
+        self._surveyed_changes, self._surveyed_at = changes, time.monotonic()
+        self._surveyed_events = self._status.events
 
     def _survey(self, run: GenerationRun, tables: Tables) -> Plan | None:
         """Compare the boards with the tables of now, beside the running query."""
         changes = self._tables.changes()
-        self._surveyed_changes, self._surveyed_at = changes, time.monotonic()
+        self._surveyed(changes)
         survey = run.survey(tables)
         may_begin_anew = time.monotonic() >= self._may_begin_anew_at
         if not may_begin_anew and (survey.short_boards or survey.pending_lost):
@@ -376,9 +396,8 @@ class StreamThread:
 
     def _write_letters(self, run: GenerationRun) -> None:
         """Write the dead letters of the batches that have ended, beside the running query."""
-        self._letters_are_due = False
         self._letters.note(self._tables.judged())
-        self._letters.write(run.find_unusable)
+        self._letters_are_due = self._letters.write(run.find_unusable)
         self._update(dead_letters=dict(self._letters.counts))
 
     def _count(self, run: GenerationRun, report: BatchReport) -> None:

@@ -8,17 +8,21 @@ is right at any time, and reads are only cheaper once the work is done.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from topology.errors import StateUnusable
 from topology.global_table import GlobalTable
 from topology.listener import Watcher
 from topology.records import ID_MAX, ID_MIN, Board
 from topology.rendering import Rendered, render, visible
 from topology.stores.protocol import Store
+
+logger = logging.getLogger(__name__)
 
 DEFAULT_LIMIT: Final = 3
 
@@ -198,7 +202,11 @@ class View:
         while True:
             await self._work.wait()
             self._work.clear()
-            await self.warm_up()
+            try:
+                await self.warm_up()
+            except StateUnusable as error:
+                # Whoever fills the stores opens them again, and then there is work again.
+                logger.warning("boards are rendered later: %s", error)
 
     async def _warm(self, partition: int, kept: _Partition) -> None:
         store = self._stores.get(partition)

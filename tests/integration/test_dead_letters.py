@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -73,8 +74,14 @@ def test_letters_that_the_topic_does_not_take_keep_no_others_back(
         letters.note([Judged(PLAYERS, "deleted since", 9, 0, 5, unusable=True)])
         reasons = {record.offset: "no event" for record in records}
 
+        asked: list[Judged] = []
+
+        def find_unusable(judged: Judged) -> dict[int, str]:
+            asked.append(judged)
+            return reasons
+
         def written() -> int:
-            letters.write(lambda _: reasons)
+            letters.write(find_unusable)
             return letters.counts.total()
 
         wait_until(lambda: written() >= 5, WRITTEN_WITHIN_S, "the letters that fit are written")
@@ -83,6 +90,17 @@ def test_letters_that_the_topic_does_not_take_keep_no_others_back(
         assert letters.counts == {(SCORE_EVENTS, "no event"): len(taken)}
         assert caplog.text.count("a dead letter is lost") == 2
         assert written() == 5, "each once"
+
+        end = len(records)
+        letters.note([replace(asked[0], begin=end, end=end + 100, unusable=False)])
+        asked.clear()
+        assert (written(), asked) == (5, []), "what follows and is clean is not looked at again"
+
+        inputs.truncate(SCORE_EVENTS, 1)
+        anew = DeadLetters(broker.connection, "anew", stopped=lambda: False)
+        anew.note([Judged(SCORE_EVENTS, ids[SCORE_EVENTS].topic_id, 0, 0, end + 1, unusable=True)])
+        assert anew.write(find_unusable) is False
+        assert [(judged.begin, judged.end) for judged in asked] == [(end, end + 1)], "what retention has taken is gone"
 
 
 def send_all(inputs: Inputs) -> None:

@@ -73,9 +73,12 @@ async def test_a_restart_answers_at_once_and_goes_on_from_its_position(
     await topics.board(6, board((2, 9000)))
     caplog.clear()
     async with running(topics, tmp_path) as instance:
-        assert instance.queries.status(partition_for(1, 4)).can_answer, "before Kafka was asked"
+        home = partition_for(1, 4)
+        assert instance.queries.status(home).can_answer, "before Kafka was asked"
+        assert not instance.materializer.held[home].end_is_known, "so nobody takes it for caught up"
         assert instance.get(1) == SHOWN
         await eventually(lambda: instance.caught_up)
+        assert instance.materializer.held[home].end_is_known
         assert instance.get(6) == [("Mitch", 9000.0)]
         assert "filling store" not in caplog.text
 

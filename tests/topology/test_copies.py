@@ -224,7 +224,8 @@ def test_boards_that_their_topic_has_lost_are_kept_and_published_again() -> None
     here = [product_id for product_id in ids if partition_for(product_id, 4) == 0]
     assert [product_id for product_id, _ in copy.lacking(0.0)] == here
     assert [product_id for product_id, _ in copy.store.scan()] == here
-    assert copy.fill == Fill("another", 0, restored=True, current_at_ms=0)
+    # Before the topic's first record, until all of them are back.
+    assert copy.fill == Fill("another", -1, restored=True, current_at_ms=0)
     for product_id, value in list(copy.lacking(0.0)):
         driver.feed_board(str(product_id).encode(), value, 0)
     assert list(copy.lacking(0.0)) == []
@@ -243,6 +244,27 @@ def test_boards_to_publish_again_are_not_forgotten_when_the_filling_is_interrupt
     assert [product_id for product_id, _ in copy.lacking(0.0)] == [1, 2, 3]
     copy.begin("a third", 0)
     assert list(copy.lacking(0.0)) == []
+
+
+def test_boards_to_publish_again_are_not_forgotten_when_the_process_ends() -> None:
+    driver = StoresDriver(partitions=1)
+    for product_id in (1, 2):
+        driver.board(product_id, board((1, product_id)))
+    copy = driver.boards[0]
+
+    def begins_again() -> bool:
+        """Whether another process, which has nothing but the store, publishes all of its boards again."""
+        again = why_begin_again(copy.fill, "another", begin=0, end=9, now_ms=0, delete_retention_ms=DAY_MS)
+        return again is not None and again.topic_lost_records
+
+    copy.begin_after_loss("another", 0)
+    copy.resume(0)
+    (first, first_value), (second, second_value) = copy.lacking(0.0)
+    assert begins_again()
+    driver.feed_board(str(first).encode(), first_value, 0)
+    assert begins_again()
+    driver.feed_board(str(second).encode(), second_value, 0)
+    assert not begins_again()
 
 
 def test_a_kept_board_gives_way_to_one_of_a_later_generation() -> None:

@@ -13,6 +13,7 @@ from topology import snapshots
 from topology.description import describe
 from topology.leaderboard import PLACES, publish
 from topology.records import SPARE_FACTOR, Board, merge, rank
+from topology.spark import Spark
 
 MakeDriver = Callable[..., TopologyDriver]
 
@@ -220,6 +221,10 @@ class TestGenerations:
         # Both that were kept rank above the one that was lost, and fill the board.
         assert survey(1, 2, 3, 4) == snapshots.Survey(newly_known=2, short_boards=0, pending_lost=0)
         assert survey(2, 3) == snapshots.Survey(newly_known=0, short_boards=1, pending_lost=1)
+
+    def test_a_row_that_lies_in_two_partitions_of_its_table_counts_once(self, spark: Spark) -> None:
+        ids = snapshots.ids(spark.session, "player_id", iter([2, 1, 2]))
+        assert sorted(row.player_id for row in ids.collect()) == [1, 2]
 
     def test_what_was_lost_of_an_unknown_product_has_no_place_yet(self, driver: MakeDriver) -> None:
         boards = driver(products=()).boards(numbered(Score(score, 1) for score in range(9)))

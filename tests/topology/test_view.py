@@ -1,12 +1,18 @@
 """The view and the queries over it, fed by the topology driver."""
 
+import asyncio
 import json
 from collections.abc import Callable
+from typing import NoReturn
 
 import pytest
 
+from tests.drivers.eventually import eventually
 from tests.drivers.stores import StoresDriver, board
+from topology.errors import StateUnusable
+from topology.partitioner import partition_for
 from topology.store_copy import SLICE_S
+from topology.stores.memory import MemoryStore
 
 PLAYERS: dict[int, str | None] = {1: "Elyse", 2: "Mitch", 3: "Isabelle", 4: "Sammy"}
 
@@ -181,6 +187,25 @@ async def test_a_warm_up_sees_boards_that_change_meanwhile(driver: StoresDriver)
         == 2000 - len({1999 - step for step in range(1, steps + 1)} - set(range(1, steps + 1)))
     )
     assert driver.get(1) == [("Mitch", 1.0)]
+
+
+async def test_boards_are_rendered_ahead_again_after_a_store_could_not_be_read(
+    driver: StoresDriver, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    driver.board(1, board((3, 4000)))
+    driver.view.tables_reset()
+    keeping_warm = asyncio.create_task(driver.view.keep_warm())
+    with monkeypatch.context() as patched:
+        patched.setattr(MemoryStore, "scan", _closed)
+        driver.view.partition_ready(partition_for(1, 4))
+        await eventually(lambda: "rendered later: it is closed" in caplog.text, 10)
+    driver.view.partition_ready(partition_for(1, 4))
+    await eventually(lambda: sum(driver.view.shown().values()) == 1, 10)
+    keeping_warm.cancel()
+
+
+def _closed(*_: object) -> NoReturn:
+    raise StateUnusable("it is closed")
 
 
 async def test_status_tells_the_role(driver: StoresDriver) -> None:

@@ -31,6 +31,8 @@ _SHORT_OF: Final = (
     "File too large",
     "Too many open files",
     "Cannot allocate memory",
+    # By a scan that has not ended, of the store as it was open before.
+    "lock hold by current process",
 )
 """What opening a database fails with for want of something: there is nothing wrong with the database itself."""
 

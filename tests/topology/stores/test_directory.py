@@ -88,6 +88,18 @@ def test_a_store_that_has_no_room_to_be_opened_keeps_what_it_holds(directory: St
     directory.close()  # Also with one that was closed and not opened again.
 
 
+def test_a_store_that_is_opened_again_while_it_is_read_keeps_what_it_holds(directory: StateDirectory) -> None:
+    directory.open("players", 0).write(dict.fromkeys(range(1000), b"x"), FILL)
+    scan = iter(directory.opened("players")[0].scan())
+    assert next(scan) == (0, b"x")
+    with pytest.raises(StateUnusable, match="lock hold by current process"):
+        directory.reopen("players", 0)
+    del scan
+    store = directory.reopen("players", 0)
+    assert (store.get(1), store.fill) == (b"x", FILL)
+    directory.close()
+
+
 def test_a_store_of_another_format_is_filled_again(
     tmp_path: Path, directory: StateDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
