@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Final
 
 from api.answers import JSON_TYPE, SERVED_BY, STORE_LAG, STORE_ROLE, Answer, Headers
 from api.components import Components
 from api.errors import NoSuchBoard, PartitionsUnavailable, problem
 from api.peers import NoReply, Peers
-from api.router import Router
-from api.routing import Local, Remote
+from api.router import UNREADABLE, Router
+from api.routing import Local, Remote, Unavailable
+from topology.errors import StateUnusable
 from topology.queries import PartitionStatus
+
+log = logging.getLogger(__name__)
 
 _PASSED_ON: Final = ("content-type", "etag", "x-served-by", "x-store-role", "x-store-lag")
 
@@ -49,9 +53,8 @@ class Boards:
             return Answer(reply.status, headers, reply.body, etag.encode() if etag else None)
         partition = self._queries.partition_for(product_id)
         status = self._queries.status(partition)
-        if answer.then_local and status.can_answer:
-            return self._local(product_id, limit, status)
-        return _unavailable(product_id, partition, reply.reason)
+        last = self._local(product_id, limit, status) if answer.then_local and status.can_answer else None
+        return last or _unavailable(product_id, partition, reply.reason)
 
     def at_once(self, product_id: int, limit: int, *, hop: bool) -> Answer | Remote:
         """Return what `answer` does, or whom it asks before: see there."""
@@ -59,18 +62,25 @@ class Boards:
         status = self._queries.status(partition)
         route = self._router.route(partition, status, hop=hop)
         if isinstance(route, Local):
-            return self._local(product_id, limit, status)
+            if (answer := self._local(product_id, limit, status)) is not None:
+                return answer
+            route = self._router.elsewhere(partition, status, hop=hop)
         if isinstance(route, Remote):
             return route
-        return _unavailable(product_id, partition, route.reason)
+        return _unavailable(product_id, partition, route.reason if isinstance(route, Unavailable) else UNREADABLE)
 
-    def _local(self, product_id: int, limit: int, status: PartitionStatus) -> Answer:
+    def _local(self, product_id: int, limit: int, status: PartitionStatus) -> Answer | None:
+        """Return what this instance's copy says, or None when it cannot be read."""
         store: Headers = [
             self._served_by,
             (STORE_ROLE, status.role.encode()),
             (STORE_LAG, b"%d" % status.lag),
         ]
-        rendered = self._queries.get(product_id, limit)
+        try:
+            rendered = self._queries.get(product_id, limit)
+        except StateUnusable as error:
+            log.warning("board %d could not be read: %s", product_id, error)
+            return None
         if rendered is None:
             missing = problem(NoSuchBoard(product_id), path_of(product_id))
             return Answer(missing.status, missing.headers + store, missing.body)

@@ -22,11 +22,13 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from api.answers import NO_STORE, Answer, Headers
-from topology.errors import Fix, LeaderboardError, Retry
+from topology.errors import Fix, Retry
 
 PROBLEM_TYPE: Final = "application/problem+json"
 RETRY_AFTER_S: Final = 1
 _INSTANCE_MAX_CHARACTERS: Final = 500
+_UNEXPECTED: Final = "The request met an error that nobody expected; the log of the instance has it. Please report it."
+"""Its own message may hold what is nobody's business outside."""
 
 
 class InvalidRequest(Fix):
@@ -131,7 +133,7 @@ def problem(error: Exception, path: str) -> Answer:
         "type": "about:blank" if isinstance(error, Unrouted) else f"urn:problem-type:leaderboard:{kind.name}",
         "title": kind.title,
         "status": kind.status,
-        "detail": _detail(error),
+        "detail": str(error) if kind.status != HTTPStatus.INTERNAL_SERVER_ERROR else _UNEXPECTED,
         "instance": quote(path)[:_INSTANCE_MAX_CHARACTERS],
     }
     headers: Headers = [(b"content-type", PROBLEM_TYPE.encode()), NO_STORE]
@@ -150,10 +152,3 @@ def _kind(error: Exception) -> Kind:
     if isinstance(error, Unrouted):
         return Kind(error.status, "unrouted", HTTPStatus(error.status).phrase)
     return next(KINDS[base] for base in type(error).__mro__ if base in KINDS)
-
-
-def _detail(error: Exception) -> str:
-    if isinstance(error, LeaderboardError):
-        return str(error)
-    # The message of an unexpected error may hold what is nobody's business outside.
-    return "The request met an error that nobody expected; the log of the instance has it. Please report it."

@@ -23,6 +23,7 @@ from api.feed import Feed
 from api.peers import Peers
 from api.router import Router
 from api.routing import Local, Remote
+from topology.errors import StateUnusable
 from topology.host_metadata import HostInfo
 from topology.rendering import tagged
 
@@ -73,6 +74,7 @@ class Follower:
         self._task: asyncio.Task[None] | None = None
         self._again: asyncio.TimerHandle | None = None
         self._stopped = False
+        self._unreadable = False
         self.is_local = False
 
     def follow(self, *, reload: bool = False) -> None:
@@ -101,6 +103,12 @@ class Follower:
 
     def changed(self, product_id: int) -> None:
         """Take a board from this instance's copy."""
+        try:
+            self._take(product_id)
+        except StateUnusable as error:
+            self._read_again(error)
+
+    def _take(self, product_id: int) -> None:
         status = self._queries.status(self.partition)
         # An emptied store is being filled again: what it does not have is not gone.
         if status.can_answer:
@@ -129,24 +137,35 @@ class Follower:
         if status.position < self._feed.positions.get(self.partition, 0):
             self._begin(self._wait_for_position())
         else:
-            self._load()
+            try:
+                self._load()
+            except StateUnusable as error:
+                self._read_again(error)
+
+    def _read_again(self, error: StateUnusable) -> None:
+        """Leave this instance's copy, which could not be read, and read all that is followed of it in a moment."""
+        self._leave_source()
+        if not self._unreadable:
+            log.warning("partition %d cannot be read for its streams now: %s", self.partition, error)
+        self._unreadable = True
+        self._again = asyncio.get_running_loop().call_later(AGAIN_S, self.follow)
 
     async def _wait_for_position(self) -> None:
         await reach(self._queries, self.partition, self._feed.positions[self.partition])
         self._load()
 
     def _load(self) -> None:
-        self.is_local = True
-        self._feed.positions.pop(self.partition, None)
-        self._feed.reached(self.partition, self._queries.status(self.partition).position)
+        position = self._queries.status(self.partition).position
         if self.product_id is not None:
-            self._feed.put(self.partition, self.product_id, self._queries.get(self.product_id, self._limit))
-            self._feed.completed(self.partition, {self.product_id})
-            return
-        boards = self._queries.boards([self.partition], self._limit)
-        for product_id, body in boards:
-            self._feed.put(self.partition, product_id, tagged(body))
-        self._feed.completed(self.partition, {product_id for product_id, _ in boards})
+            boards = {self.product_id: self._queries.get(self.product_id, self._limit)}
+        else:
+            boards = {each: tagged(body) for each, body in self._queries.boards([self.partition], self._limit)}
+        self._feed.positions.pop(self.partition, None)
+        self._feed.reached(self.partition, position)
+        for product_id, board in boards.items():
+            self._feed.put(self.partition, product_id, board)
+        self._feed.completed(self.partition, set(boards))
+        self.is_local, self._unreadable = True, False
 
     # A holder's stream
 

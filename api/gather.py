@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -13,10 +14,13 @@ from api.components import Components
 from api.errors import PartitionsUnavailable
 from api.framing import compose, unpack
 from api.peers import NoReply, Peers, Reply
-from api.router import Router
-from api.routing import Local, Remote, Route
+from api.router import UNREADABLE, Router
+from api.routing import Local, Remote, Route, Unavailable
+from topology.errors import StateUnusable
 from topology.host_metadata import HostInfo
 from topology.records import ID_MAX
+
+log = logging.getLogger(__name__)
 
 Part = TypeVar("Part")
 BoardList = list[tuple[int, bytes]]
@@ -133,7 +137,11 @@ class Gather:
         waiting = {partition: status.reason for partition, status in active.items() if not status.can_answer}
         if waiting:
             raise PartitionsUnavailable(waiting)
-        return Answer(200, [JSON_TYPE], b"%d" % self._queries.count(active))
+        counted: list[int] = []
+        question = _Question(local=self._queries.count, target=_listed, parse=int)
+        if not self._read_here(question, list(active), counted):
+            raise PartitionsUnavailable(dict.fromkeys(active, UNREADABLE))
+        return Answer(200, [JSON_TYPE], b"%d" % sum(counted))
 
     def _boards_question(
         self, limit: int, first: int | None, last: int | None, most: int | None = None
@@ -166,19 +174,35 @@ class Gather:
                 waiting[partition] = route
             else:
                 missing[partition] = route.reason
-        parts = [question.local(here)] if here else []
+        parts: list[Part] = []
+        if here and not self._read_here(question, here, parts):
+            for partition in here:
+                route = self._router.elsewhere(partition, self._queries.status(partition), hop=hop)
+                if isinstance(route, Remote):
+                    waiting[partition] = route
+                else:
+                    missing[partition] = route.reason if isinstance(route, Unavailable) else UNREADABLE
         asked = 0
         while waiting:
             found, failed = await self._ask_round(question, {each: waiting[each].hosts[asked] for each in waiting})
             parts.extend(found)
             asked += 1
             retry_here = [each for each in failed if self._falls_back(each, waiting[each], asked)]
-            if retry_here:
-                parts.append(question.local(retry_here))
+            if retry_here and not self._read_here(question, retry_here, parts):
+                retry_here = []
             exhausted = {each for each in failed if len(waiting[each].hosts) == asked}
             missing |= {each: failed[each] for each in exhausted.difference(retry_here)}
             waiting = {each: waiting[each] for each in failed if each not in exhausted}
         return parts, missing
+
+    def _read_here(self, question: _Question[Part], partitions: list[int], parts: list[Part]) -> bool:
+        """Add what this instance's copies answer to `parts`; return whether they could be read."""
+        try:
+            parts.append(question.local(partitions))
+        except StateUnusable as error:
+            log.warning("boards could not be read: %s", error)
+            return False
+        return True
 
     async def _ask_round(
         self, question: _Question[Part], holders: dict[int, HostInfo]

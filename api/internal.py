@@ -5,6 +5,7 @@ Not for clients, and never forwarded.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 from fastapi import APIRouter, Depends, Request, Response
@@ -21,6 +22,10 @@ from api.framing import FRAMES_TYPE, pack
 from api.gather import parse_partitions
 from api.leaderboard import is_hop
 from api.parameters import Limit, limit_within
+from api.router import UNREADABLE
+from topology.errors import StateUnusable
+
+log = logging.getLogger(__name__)
 
 
 def internal_routes(components: Components, feeds: Feeds) -> APIRouter:
@@ -81,7 +86,12 @@ def _part(components: Components, asked: str, media_type: str, body: Callable[[l
         (SERVED_BY, str(components.host).encode()),
         (PARTITIONS, ",".join(map(str, held)).encode()),
     ]
-    return Answer(200, headers, body(held)).to_response()
+    try:
+        part = body(held)
+    except StateUnusable as error:
+        log.warning("a peer's question for boards could not be answered: %s", error)
+        raise PartitionsUnavailable(dict.fromkeys(held, UNREADABLE)) from error
+    return Answer(200, headers, part).to_response()
 
 
 async def _only_peers(request: Request) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from http import HTTPStatus
 from importlib.metadata import PackageNotFoundError, version
 
 from fastapi import Depends, FastAPI, Request, Response
@@ -32,6 +34,8 @@ from api.peers import Peers
 from api.router import Router
 from api.traffic import Traffic
 from topology.errors import LeaderboardError
+
+log = logging.getLogger(__name__)
 
 
 def create_app(components: Components) -> Observed:
@@ -86,7 +90,11 @@ async def _answer_problem(request: Request, error: Exception) -> Response:
         error = InvalidRequest("; ".join(_described(each) for each in error.errors()))
     elif isinstance(error, HTTPException):
         error = Unrouted(error.status_code)
-    return problem(error, request.scope["path"]).to_response()
+    answer = problem(error, request.scope["path"])
+    if answer.status == HTTPStatus.INTERNAL_SERVER_ERROR and isinstance(error, LeaderboardError):
+        # Any other is raised again, and logged further out.
+        log.error("%s %r failed", request.method, request.scope["path"], exc_info=error)
+    return answer.to_response()
 
 
 def _described(invalid: dict[str, str]) -> str:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from api.components import Components
 from api.down_hosts import DownHosts
 from api.routing import Route, Unavailable, decide
 from topology.queries import PartitionStatus
+
+UNREADABLE: Final = "its store cannot be read now"
 
 
 class Router:
@@ -32,3 +36,7 @@ class Router:
         if not of.queries.partition_count:
             return Unavailable(f"{of.host} does not know the partitions yet")
         return decide(partition, status, of.cluster(), of.host, self._down.avoided(), hop=hop)
+
+    def elsewhere(self, partition: int, status: PartitionStatus, *, hop: bool) -> Route:
+        """Return who answers when this instance's copy of `partition` cannot be read; arguments as for `route`."""
+        return self.route(partition, status._replace(can_answer=False, reason=UNREADABLE), hop=hop)

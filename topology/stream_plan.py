@@ -71,13 +71,16 @@ class Plan(NamedTuple):
     reason: str
 
 
-def plan_refresh(survey: Survey, *, rows_added: bool, rows_deleted: bool, may_begin_anew: bool) -> Plan | None:
+def plan_refresh(
+    survey: Survey, *, rows_added: bool, rows_added_since: bool, rows_deleted: bool, may_begin_anew: bool
+) -> Plan | None:
     """Decide what the changed tables ask for, or None when the query needs nothing new.
 
     Args:
         survey: how the boards and the tables of now fit together.
         rows_added: whether players or products were added since the generation began: only then what was lost while
             they were unknown may be known by now.
+        rows_added_since: whether some were added since the query's snapshot.
         rows_deleted: whether some were deleted since the query's snapshot.
         may_begin_anew: whether the last generation is long enough ago.
     """
@@ -87,6 +90,9 @@ def plan_refresh(survey: Survey, *, rows_added: bool, rows_deleted: bool, may_be
         return Plan(Next.NEW_GENERATION, f"{survey.pending_lost} pending scores were lost, and may be known by now")
     if survey.newly_known:
         return Plan(Next.REFRESH, f"{survey.newly_known} pending scores have become known")
+    if survey.pending_lost and rows_added_since:
+        # Who was added may play: the query would lose more of their scores among those of unknown ids.
+        return Plan(Next.REFRESH, "players or products were added, and pending scores are lost")
     if rows_deleted:
         # Who was deleted may go on playing: the query would give places to scores that nobody is shown.
         return Plan(Next.REFRESH, "players or products were deleted")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import threading
 import time
 import uuid
@@ -99,6 +100,7 @@ class StreamThread:
         self._surveyed_changes: TableChanges | None = None
         self._surveyed_at = 0.0
         self._surveyed_events = 0
+        self._look_again_at = math.inf
         self._may_begin_anew_at = 0.0
         self._look_at_delays_at = 0.0
         self._letters = DeadLetters(settings.spark.kafka, settings.application_id, self._stop.is_set)
@@ -370,12 +372,13 @@ class StreamThread:
         changes = self._tables.changes()
         # Who has come to exist since the snapshot is pending to the query, from the first score on.
         may_be_pending = changes.added > self._snapshot_changes.added and self._status.events > self._surveyed_events
-        return may_be_pending or changes != self._surveyed_changes
+        return may_be_pending or changes != self._surveyed_changes or time.monotonic() >= self._look_again_at
 
     def _surveyed(self, changes: TableChanges | None) -> None:
         """Note how the tables were when they were last compared with the boards; None: they have to be once more."""
         self._surveyed_changes, self._surveyed_at = changes, time.monotonic()
         self._surveyed_events = self._status.events
+        self._look_again_at = math.inf
 
     def _survey(self, run: GenerationRun, tables: Tables) -> Plan | None:
         """Compare the boards with the tables of now, beside the running query."""
@@ -384,12 +387,12 @@ class StreamThread:
         survey = run.survey(tables)
         may_begin_anew = time.monotonic() >= self._may_begin_anew_at
         if not may_begin_anew and (survey.short_boards or survey.pending_lost):
-            # Looked at again when that may be mended, also if no table changes until then.
-            self._surveyed_changes = None
-            self._surveyed_at = self._may_begin_anew_at - self._settings.tables_refresh_s
+            # When that may be mended, also if no table changes until then.
+            self._look_again_at = self._may_begin_anew_at
         return plan_refresh(
             survey,
             rows_added=changes.added > self._added_before_generation,
+            rows_added_since=changes.added > self._snapshot_changes.added,
             rows_deleted=changes.deleted > self._snapshot_changes.deleted,
             may_begin_anew=may_begin_anew,
         )

@@ -159,6 +159,30 @@ async def test_a_holder_that_is_not_restored_yet_is_passed_over(cluster: Cluster
     assert (await everywhere(cluster, "/leaderboard/count")).content == b"30"
 
 
+@pytest.mark.parametrize("broken", INSTANCES)
+async def test_a_holder_whose_store_cannot_be_read_is_passed_over(cluster: Cluster, broken: int) -> None:
+    before = {target: (await cluster.get(target)).content for target in targets()}
+    cluster.queries[broken].unreadable = True
+    for target, content in before.items():
+        response = await everywhere(cluster, target)
+        assert response.content == content
+        assert "x-missing-partitions" not in response.headers
+
+
+async def test_a_store_that_cannot_be_read_is_503_where_there_is_no_other_and_tells_no_internals(
+    cluster: Cluster,
+) -> None:
+    for queries in cluster.queries:
+        queries.unreadable = True
+    paths = ["/leaderboard/1", "/leaderboard/1?limit=5", "/leaderboard", "/leaderboard/1/6", "/leaderboard/count"]
+    for target in [*paths, "/leaderboard/count/local"]:
+        for number in INSTANCES:
+            response = await cluster.get(target, at=number)
+            assert response.status_code == 503, target
+            assert "secret" not in response.text
+    assert "its store cannot be read now" in (await cluster.get("/leaderboard/count/local")).json()["detail"]
+
+
 async def test_a_part_is_never_passed_off_as_the_whole(cluster: Cluster) -> None:
     cluster.kill(1)
     cluster.kill(2)

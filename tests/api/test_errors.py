@@ -22,7 +22,7 @@ from topology.errors import BrokerUnavailable, InvalidRecord, StateUnusable
         (PartitionsUnavailable({}), 503, "urn:problem-type:leaderboard:partitions-unavailable"),
         (NotReady("joining"), 503, "urn:problem-type:leaderboard:not-ready"),
         (BrokerUnavailable("no broker"), 503, "urn:problem-type:leaderboard:try-again"),
-        (StateUnusable("read-only"), 500, "urn:problem-type:leaderboard:unexpected"),
+        (StateUnusable("secret"), 500, "urn:problem-type:leaderboard:unexpected"),
         (InvalidRecord("a broken store"), 500, "urn:problem-type:leaderboard:unexpected"),
         (ZeroDivisionError("secret"), 500, "urn:problem-type:leaderboard:unexpected"),
     ],

@@ -187,6 +187,28 @@ async def test_a_failover_is_not_noticed(cluster: Cluster, error: Exception) -> 
         await each.stream.leave()
 
 
+@pytest.mark.parametrize("target", ["/leaderboard/1/events", "/leaderboard/events"])
+async def test_live_updates_go_on_when_a_store_can_be_read_again(cluster: Cluster, target: str) -> None:
+    active, _, _ = cluster.holders(1)
+    events = await cluster.events(target, at=active)
+    await events.next()
+    cluster.queries[active].unreadable = True
+    cluster.change(1, board_of(1, 2))
+    late = await cluster.events(target, at=active)
+    await asyncio.sleep(0)
+    cluster.queries[active].unreadable = False
+    for each in (events, late):
+        while (event := await each.next()) is not None:
+            entries = event.data if target != "/leaderboard/events" else (event.data or {}).get("entries", [])
+            if entries == await body(cluster, "/leaderboard/1"):
+                break
+        assert event is not None
+    cluster.change(1, board_of(1, 1))
+    for each in (events, late):
+        await each.take(1)
+        await each.stream.leave()
+
+
 async def test_all_boards_go_on_through_a_failover(cluster: Cluster) -> None:
     events = await cluster.events("/leaderboard/events", at=0)
     await first_all(events)

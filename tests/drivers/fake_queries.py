@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Literal
 
+from topology.errors import StateUnusable
 from topology.listener import Watcher
 from topology.partitioner import partition_for
 from topology.queries import PartitionStatus
@@ -30,6 +31,9 @@ class FakeQueries:
     Args:
         boards: product id to visible entries, best first; an empty list is a hidden board. Changes show at once.
         partition_count: how many partitions the store has.
+
+    Attributes:
+        unreadable: while set, stores that held boards are closed.
     """
 
     def __init__(self, boards: Boards, partition_count: int = 4) -> None:
@@ -38,6 +42,7 @@ class FakeQueries:
         self.version = 0
         self.statuses: dict[int, PartitionStatus] = {}
         self.watchers: list[Watcher] = []
+        self.unreadable = False
 
     def hold(self, partitions: Iterable[int], role: Literal["active", "standby"] = "active", lag: int = 0) -> None:
         """Have copies that can answer."""
@@ -53,6 +58,7 @@ class FakeQueries:
 
     def get(self, product_id: int, limit: int) -> Rendered | None:
         """Return the board of a product, or None when there is none to show."""
+        self._read()
         entries = self.shared_boards.get(product_id)
         return render(entries[:limit]) if entries else None
 
@@ -65,6 +71,7 @@ class FakeQueries:
         most: int | None = None,
     ) -> list[tuple[int, bytes]]:
         """Return the boards to show, ascending by product id."""
+        self._read()
         wanted = set(partitions)
         ids = sorted(
             each
@@ -75,6 +82,10 @@ class FakeQueries:
             and (last is None or each <= last)
         )
         return [(each, render(self.shared_boards[each][:limit]).body) for each in ids[:most]]
+
+    def _read(self) -> None:
+        if self.unreadable:
+            raise StateUnusable("/state/secret: DB already closed")
 
     def watch(self, watcher: Watcher) -> Callable[[], None]:
         """Have `watcher` told what tests say has changed."""

@@ -26,14 +26,25 @@ NOTHING = Survey(newly_known=0, short_boards=0, pending_lost=0)
 def test_a_refresh_does_what_the_tables_ask_for(
     survey: Survey, rows_added: bool, may_begin_anew: bool, expected: Next | None
 ) -> None:
-    plan = plan_refresh(survey, rows_added=rows_added, rows_deleted=False, may_begin_anew=may_begin_anew)
+    plan = plan_refresh(
+        survey, rows_added=rows_added, rows_added_since=False, rows_deleted=False, may_begin_anew=may_begin_anew
+    )
     assert (plan.next if plan else None) is expected
 
 
 def test_a_query_does_not_go_on_knowing_who_was_deleted() -> None:
-    plan = plan_refresh(NOTHING, rows_added=False, rows_deleted=True, may_begin_anew=True)
+    plan = plan_refresh(NOTHING, rows_added=False, rows_added_since=False, rows_deleted=True, may_begin_anew=True)
     assert plan is not None
     assert plan.next is Next.REFRESH
+
+
+@pytest.mark.parametrize(("lost", "expected"), [(0, None), (1, Next.REFRESH)])
+def test_where_pending_scores_are_lost_the_query_learns_of_new_players_before_they_play(
+    lost: int, expected: Next | None
+) -> None:
+    survey = NOTHING._replace(pending_lost=lost)
+    plan = plan_refresh(survey, rows_added=True, rows_added_since=True, rows_deleted=False, may_begin_anew=False)
+    assert (plan.next if plan else None) is expected
 
 
 @pytest.mark.parametrize(
