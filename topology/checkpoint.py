@@ -36,10 +36,10 @@ class CheckpointDirectory:
         """Return the URI of something in this directory."""
         return f"{self.uri}/{name}"
 
-    def names(self) -> list[str]:
-        """Return the names in this directory."""
+    def names(self, under: str = "") -> list[str]:
+        """Return the names in this directory, or in one that it has."""
         with translated():
-            return [status.getPath().getName() for status in self._files.listStatus(self._path(""))]
+            return [status.getPath().getName() for status in self._files.listStatus(self._path(under))]
 
     def exists(self, name: str) -> bool:
         """Return whether a file or directory is there."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
@@ -19,6 +19,9 @@ from topology.judged import Judged
 from topology.leaderboard import Tables, leaderboard
 from topology.spark import Spark, translated
 from topology.stream_query import StreamQuery
+
+TABLES: Final = "tables-"
+"""What the names of snapshots begin with."""
 
 
 class TableSource(Protocol):
@@ -87,9 +90,11 @@ class GenerationRun:
             found = score_events.unusable(self.spark.score_events_of(judged)).toArrow()
         return dict(zip(found["offset"].to_pylist(), found["reason"].to_pylist(), strict=True))
 
-    def delete_tables(self, name: str) -> None:
-        """Delete a snapshot; one that is not there is fine."""
-        self.directory.delete(f"{self.generation.name}/{name}")
+    def delete_other_tables(self, name: str) -> None:
+        """Delete all snapshots of this generation but one: also those of instances that had the stream before."""
+        for other in self.directory.names(self.generation.name):
+            if other.startswith(TABLES) and other != name:
+                self.directory.delete(f"{self.generation.name}/{other}")
 
     def catch_up(self) -> StreamQuery:
         """Start working off what waits in the source, in micro-batches.

@@ -28,6 +28,7 @@ from topology.checkpoint import CheckpointDirectory
 from topology.leaderboard import TOPOLOGY_VERSION, publish
 from topology.records import SPARE_FACTOR
 from topology.spark import Spark, translated
+from topology.topics import PLAYERS, PRODUCTS
 
 logger = logging.getLogger(__name__)
 
@@ -50,6 +51,10 @@ class Origin:
     topic_ids: Mapping[str, str]
     depth: int
     topology_version: int = TOPOLOGY_VERSION
+
+    def has_other_tables(self, other: Origin) -> bool:
+        """Return whether players or products of the other origin lie in another topic than those of this one."""
+        return any(self.topic_ids.get(topic) != other.topic_ids.get(topic) for topic in (PLAYERS, PRODUCTS))
 
     def difference(self, other: Origin) -> str | None:
         """Return why state of this origin is no use for the other, or None."""
@@ -124,7 +129,9 @@ def current(directory: CheckpointDirectory) -> Generation | None:
     return None
 
 
-def begin(spark: Spark, directory: CheckpointDirectory, origin: Origin, rows: snapshots.Rows) -> Generation:
+def begin(
+    spark: Spark, directory: CheckpointDirectory, origin: Origin, rows: snapshots.Rows, *, tables_are_new: bool = False
+) -> Generation:
     """Begin a new generation: its seed, then the file that makes it count.
 
     Args:
@@ -132,6 +139,7 @@ def begin(spark: Spark, directory: CheckpointDirectory, origin: Origin, rows: sn
         directory: the checkpoint URI.
         origin: what the new state depends on.
         rows: the players and products that exist.
+        tables_are_new: whether rows may be missing that are yet to be produced again.
     """
     with translated():
         boards = snapshots.latest_boards(spark.high_scores()).cache()
@@ -139,7 +147,8 @@ def begin(spark: Spark, directory: CheckpointDirectory, origin: Origin, rows: sn
         newest = (row.newest if row is not None else None) or 0
         generation = _next(directory, newest, origin)
         directory.delete(generation.name)
-        snapshots.write(snapshots.seed(boards, rows, generation.places), seed_uri(directory, generation))
+        seed = snapshots.seed(boards, rows, generation.places, deleted=not tables_are_new)
+        snapshots.write(seed, seed_uri(directory, generation))
         boards.unpersist()
     directory.write_text(f"{generation.name}/{_MANIFEST}", generation.to_json())
     return generation

@@ -85,14 +85,22 @@ def floors(boards: DataFrame, places: int) -> DataFrame:
     return full.select("product_id", F.element_at("known", places).score.alias("floor"))
 
 
-def seed(boards: DataFrame, rows: Rows, places: int) -> DataFrame:
+def seed(boards: DataFrame, rows: Rows, places: int, *, deleted: bool = True) -> DataFrame:
     """Return what a new generation begins with, as `leaderboard.SEED_SCHEMA`.
 
-    Known entries of deleted players and products are left out; pending ones whose player and product exist by now
-    become known. Every product keeps a row, so that each old board is replaced.
+    Pending entries whose player and product exist by now become known. Every product keeps a row, so that each old
+    board is replaced.
+
+    Args:
+        boards: as `latest_boards` returns them.
+        rows: the players and products that exist.
+        places: how many entries each list of a board keeps.
+        deleted: whether known entries without a player or product are those of deleted ones, and left out. Of tables
+            that are being filled anew they become pending.
     """
     exploded = _with_existence(_exploded(boards), *rows)
-    kept = exploded.where("exists OR NOT was_known").withColumnRenamed("exists", "known")
+    kept = exploded.where("exists OR NOT was_known") if deleted else exploded
+    kept = kept.withColumnRenamed("exists", "known")
     lists = best(kept, places)
     return (
         boards.select("product_id")

@@ -23,7 +23,7 @@ from topology.dead_letters import DeadLetters
 from topology.errors import BrokerUnavailable, LeaderboardError, QueryFailed
 from topology.failures import Failures
 from topology.freshness import Freshness
-from topology.generation_run import GenerationRun, TableSource, table_rows
+from topology.generation_run import TABLES, GenerationRun, TableSource, table_rows
 from topology.generations import Origin
 from topology.global_table import TableChanges
 from topology.leaderboard import Tables
@@ -94,7 +94,7 @@ class StreamThread:
         self._status = StreamStatus()
         self._stop = threading.Event()
         self._spark: Spark | None = None
-        self._snapshots: list[str] = []
+        self._newest_snapshot = ""
         self._snapshot_changes = TableChanges(0, 0)
         self._added_before_generation = _UNKNOWN
         self._surveyed_changes: TableChanges | None = None
@@ -262,7 +262,9 @@ class StreamThread:
             if generation is not None and generation.origin.topic_ids[HIGH_SCORES] != topics[HIGH_SCORES].topic_id:
                 self._topics.wait_for_boards()
             if self._topics.boards_end():
-                generation = generations.begin(spark, directory, origin, table_rows(spark, self._tables))
+                tables_are_new = generation is not None and generation.origin.has_other_tables(origin)
+                rows = table_rows(spark, self._tables)
+                generation = generations.begin(spark, directory, origin, rows, tables_are_new=tables_are_new)
             else:
                 generation = generations.begin_first(directory, origin)
             # Before its seed is published, which may fail: what came before was not this one's.
@@ -284,8 +286,8 @@ class StreamThread:
         # What was deleted before the snapshot may have left places to fill.
         self._surveyed(None)
         # Unique: an instance that was frozen may still read or write its own while another has taken over.
-        self._snapshots.append(f"tables-{uuid.uuid4()}")
-        return run.tables_on_disk(self._snapshots[-1])
+        self._newest_snapshot = f"{TABLES}{uuid.uuid4()}"
+        return run.tables_on_disk(self._newest_snapshot)
 
     def _catch_up(self, run: GenerationRun) -> None:
         """Work off what waits in the source."""
@@ -309,9 +311,7 @@ class StreamThread:
     def _real_time(self, run: GenerationRun, tables: Tables) -> tuple[Plan, Tables | None]:
         """Run in real time until a commit after which something else has to come; return what, and newer tables."""
         query = run.real_time(tables, self._settings.checkpoint_interval_s)
-        for name in self._snapshots[:-1]:
-            run.delete_tables(name)
-        del self._snapshots[:-1]
+        run.delete_other_tables(self._newest_snapshot)
         plan, newer, behind = None, None, 0
         lateness = Lateness(self._freshness.delays_s)
         written, unchanged = self._freshness.written, self._freshness.unchanged

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.drivers.stream_threads import NoTables
 from topology import generations
 from topology.checkpoint import CheckpointDirectory
 from topology.errors import CheckpointUnusable
+from topology.generation_run import GenerationRun
 from topology.generations import Generation, Origin
 from topology.spark import Spark
 
@@ -74,6 +76,21 @@ def test_a_generation_that_was_not_begun_to_the_end_does_not_count(
     assert generations.current(directory) == first
     assert generations.begin_first(directory, ORIGIN).number == 2
     assert not directory.exists("generation-2/seed/half")
+
+
+def test_of_the_snapshots_of_a_generation_the_newest_is_left(spark: Spark, directory: CheckpointDirectory) -> None:
+    run = GenerationRun(spark, directory, generations.begin_first(directory, ORIGIN), NoTables())
+    for name in ("tables-a/players", "tables-b/players", "query/offsets"):
+        directory.write_text(f"{run.generation.name}/{name}", "")
+    run.delete_other_tables("tables-b")
+    assert sorted(directory.names(run.generation.name)) == ["generation.json", "query", "tables-b"]
+    run.delete_other_tables("tables-b")
+
+
+@pytest.mark.parametrize(("topic", "are_other"), [("players", True), ("products", True), ("score-events", False)])
+def test_tables_that_lie_in_another_topic_are_told(topic: str, are_other: bool) -> None:
+    ids = {"score-events": "a", "players": "b", "products": "c"}
+    assert Origin(ids, 10).has_other_tables(Origin(ids | {topic: "d"}, 10)) is are_other
 
 
 def test_older_generations_are_deleted_and_others_left(spark: Spark, directory: CheckpointDirectory) -> None:

@@ -158,6 +158,16 @@ class TestGenerations:
         row = snapshots.seed(snapshots.latest_boards(now.published(old)), _rows(now), 4).first()
         assert row is not None
         assert [entry.player_id for entry in row.seed_known] == [2]
+        assert row.seed_pending is None
+
+    def test_a_seed_keeps_entries_of_players_whose_table_is_filled_anew(self, driver: MakeDriver) -> None:
+        old = driver().boards(numbered([Score(9, 1), Score(8, 2)]))
+        now = driver(players=(2,))
+        boards = snapshots.latest_boards(now.published(old))
+        row = snapshots.seed(boards, _rows(now), 4, deleted=False).first()
+        assert row is not None
+        assert [entry.player_id for entry in row.seed_known] == [2]
+        assert [entry.player_id for entry in row.seed_pending] == [1]
 
     def test_a_seed_takes_pending_entries_that_are_known_by_now_as_known(self, driver: MakeDriver) -> None:
         old = driver(players=()).boards(numbered([Score(9, 1), Score(8, 2)]))
