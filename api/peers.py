@@ -166,13 +166,8 @@ class Peers:
         except tuple(REASONS) as error:
             reason = reason_for(error)
             return self._failed(host, FAILURES[reason], reason)
-        if response.status_code == HTTPStatus.UNAUTHORIZED:
-            return self._failed(host, "unauthorized", "it does not take the token of this instance")
-        if response.status_code >= 500:
-            return self._failed(host, "status", f"it answered {response.status_code}")
-        if SERVED_BY.decode() not in response.headers:
-            # Something else at the address, or an instance of other settings.
-            return self._failed(host, "no_store", f"its answer ({response.status_code}) is not from a store")
+        if (failure := _failure(response)) is not None:
+            return self._failed(host, *failure)
         self.down.answered(host)
         return Reply(host, response.status_code, response.headers, response.content)
 
@@ -191,8 +186,8 @@ class Peers:
         self.forwards += 1
         try:
             async with self._streams.stream("GET", f"http://{host}{target}", timeout=self._stream_timeout) as response:
-                if response.status_code != HTTPStatus.OK or SERVED_BY.decode() not in response.headers:
-                    return self._failed(host, "status", f"it answered {response.status_code}").reason
+                if (failure := _failure(response)) is not None:
+                    return self._failed(host, *failure).reason
                 self.down.answered(host)
                 await _take_lines(response, take)
         except tuple(REASONS) as error:
@@ -212,6 +207,18 @@ class Peers:
             log.warning("peer %s is asked last for a while: %s", host, reason)
         self.down.failed(host)
         return NoReply(reason)
+
+
+def _failure(response: httpx.Response) -> tuple[str, str] | None:
+    """Return the class of failure that an answer is, and the reason; None for one that can be used."""
+    if response.status_code == HTTPStatus.UNAUTHORIZED:
+        return "unauthorized", "it does not take the token of this instance"
+    if response.status_code >= 500:
+        return "status", f"it answered {response.status_code}"
+    if SERVED_BY.decode() not in response.headers:
+        # Something else at the address, or an instance of other settings.
+        return "no_store", f"its answer ({response.status_code}) is not from a store"
+    return None
 
 
 async def _take_lines(response: httpx.Response, take: Callable[[bytes], None]) -> None:

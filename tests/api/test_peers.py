@@ -20,10 +20,15 @@ HTTPX_ERRORS = [
 
 
 class Scripted(httpx.AsyncBaseTransport):
-    """Answers each host's requests with a status, or raises its error."""
+    """Answers each host's requests with a status, or raises its error.
+
+    Attributes:
+        from_store: whether answers say so.
+    """
 
     def __init__(self, script: dict[str, int | Exception]) -> None:
         self.script = script
+        self.from_store = True
         self.requests: list[httpx.Request] = []
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
@@ -32,7 +37,8 @@ class Scripted(httpx.AsyncBaseTransport):
         step = self.script[request.url.host]
         if isinstance(step, Exception):
             raise step
-        return httpx.Response(step, headers={"x-served-by": request.url.host}, content=request.url.host.encode())
+        headers = {"x-served-by": request.url.host} if self.from_store else {}
+        return httpx.Response(step, headers=headers, content=request.url.host.encode())
 
 
 def peers_on(transport: Scripted, clock: Clock | None = None) -> Peers:
@@ -64,6 +70,21 @@ async def test_a_host_that_cannot_answer_is_passed_over_and_remembered() -> None
     assert isinstance(reply, Reply)
     assert reply.status == 404
     assert peers.down.avoided() == {B}
+
+
+@pytest.mark.parametrize(
+    ("status", "failure"), [(401, "unauthorized"), (503, "status"), (404, "no_store"), (200, "no_store")]
+)
+async def test_whoever_gives_no_board_is_counted_the_same_for_an_answer_and_a_stream(status: int, failure: str) -> None:
+    transport = Scripted({"b": status})
+    transport.from_store = False
+    peers = peers_on(transport)
+    reply = await peers.forward((B,), "/")
+    assert isinstance(reply, NoReply)
+    lines: list[bytes] = []
+    reason = await peers.follow(B, "/internal/events", lines.append)
+    assert reply.reason == f"b:7000: {reason}"
+    assert (peers.failures, lines) == ({failure: 2}, [])
 
 
 async def test_an_answer_ends_the_memory_of_a_failure() -> None:

@@ -68,7 +68,7 @@ def _handler(replica: Replica) -> type[BaseHTTPRequestHandler]:
 
         def do_GET(self) -> None:
             replica.seen.append({name.lower(): value for name, value in self.headers.items()})
-            if "/events" in self.path:
+            if "/events" in self.path and replica.status != 503:
                 self._stream()
                 return
             while replica.silent.is_set():
@@ -241,6 +241,20 @@ def test_live_updates_pass_one_by_one_and_may_be_silent_for_long(cluster: Cluste
         assert next(pieces, None) is None
     assert response.headers["content-type"] == "text/event-stream"
     assert asked.seen[0]["last-event-id"] == "7"
+
+
+def test_live_updates_past_a_replica_that_knows_nothing_may_be_silent_for_long(cluster: Cluster) -> None:
+    cluster.replicas[0].status = 503
+    while not cluster.replicas[0].seen:
+        with httpx.stream("GET", f"{cluster.nginx.url}/leaderboard/1/events", timeout=30) as response:
+            pieces = response.iter_raw()
+            assert next(pieces) == b"data: 0\n\n"
+            if cluster.replicas[0].seen:
+                # Silent for longer than any other answer may take; the silence is what is tested.
+                time.sleep(8)
+            for replica in cluster.replicas[1:]:
+                replica.go_on.release(3)
+            assert b"".join(pieces) == b"data: 1\n\ndata: 2\n\n"
 
 
 def test_a_replica_that_has_ended_is_not_noticed_by_who_opens_live_updates(cluster: Cluster) -> None:
