@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -53,6 +54,13 @@ def test_only_what_the_program_needs_is_installed(image: Image) -> None:
     assert "leaderboard==" in installed
     assert "pytest" not in installed
     assert "mypy" not in installed
+
+
+def test_spark_starts_with_an_archive_that_the_build_made(image: Image) -> None:
+    flags = "from app.spark_class_data import *; print(spark_class_data(ensure_jars()).flags())"
+    assert re.search(
+        r"SharedArchiveFile=/home/leaderboard/\.cache/\S+/spark-\S+\.jsa", image.run(["python3", "-c", flags])
+    )
 
 
 def test_an_instance_loads_serves_says_that_it_lives_and_stops(
