@@ -72,7 +72,8 @@ def _key(java: Java, class_path: Iterable[Path]) -> str:
     found = hashlib.sha256(java.banner.encode())
     for jar in sorted(class_path):
         status = jar.stat()
-        found.update(f"{jar}\0{status.st_size}\0{status.st_mtime_ns}\n".encode())
+        # In whole seconds, as the JVM compares them: the layers of an image keep no more.
+        found.update(f"{jar}\0{status.st_size}\0{int(status.st_mtime)}\n".encode())
     return found.hexdigest()[:8]
 
 
