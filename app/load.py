@@ -6,10 +6,14 @@ they are: whether one can be used is for the topology to say.
 
 import asyncio
 import itertools
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import click
 from aiokafka import AIOKafkaProducer
@@ -49,9 +53,9 @@ def sample_files() -> DataFiles:
 
 
 async def load(kafka: KafkaConnection, files: DataFiles) -> int:
-    """Create missing topics, produce the files, tables first, and return the number of records.
+    """Create missing topics, produce the files, tables first, and return the number of records sent.
 
-    Every file is read through before anything is produced.
+    Every file is read through before anything is produced, also one that is a pipe.
 
     Args:
         kafka: how to connect.
@@ -61,22 +65,22 @@ async def load(kafka: KafkaConnection, files: DataFiles) -> int:
         SetupError: a file cannot be read or has a malformed line; the message says where.
         BrokerUnavailable: Kafka cannot be reached or did not take the records.
     """
-    sources = [
-        _Source(topic, path, keyed)
-        for topic, path, keyed in (
-            (PLAYERS, files.players, True),
-            (PRODUCTS, files.products, True),
-            (SCORE_EVENTS, files.scores, False),
-        )
-        if path is not None
-    ]
-    total = sum(1 for source in sources for _ in source.records())
-    await create_missing(kafka, [*INPUTS, *OUTPUTS])
-    try:
-        await _produce(kafka, sources, total)
-    except (KafkaError, OSError) as error:
-        raise await unavailable(kafka, error, "does not take the records") from error
-    return total
+    with ExitStack() as opened:
+        sources = [
+            _Source(topic, path, opened.enter_context(_opened(path)), keyed)
+            for topic, path, keyed in (
+                (PLAYERS, files.players, True),
+                (PRODUCTS, files.products, True),
+                (SCORE_EVENTS, files.scores, False),
+            )
+            if path is not None
+        ]
+        total = sum(1 for source in sources for _ in source.records())
+        await create_missing(kafka, [*INPUTS, *OUTPUTS])
+        try:
+            return await _produce(kafka, sources, total)
+        except (KafkaError, OSError) as error:
+            raise await unavailable(kafka, error, "does not take the records") from error
 
 
 @dataclass(frozen=True)
@@ -85,16 +89,17 @@ class _Source:
 
     topic: str
     path: Path
+    file: BinaryIO
     keyed: bool
 
     def records(self) -> Iterator[Record]:
         try:
-            with self.path.open("rb") as lines:
-                for number, line in enumerate(lines, start=1):
-                    if text := line.strip():
-                        yield self._parse(text, number)
+            self.file.seek(0)
+            for number, line in enumerate(self.file, start=1):
+                if text := line.strip():
+                    yield self._parse(text, number)
         except OSError as error:
-            raise SetupError(f"{self.path} cannot be read ({error.strerror})", "name another file") from error
+            raise _unreadable(self.path, error) from error
 
     def _parse(self, text: bytes, number: int) -> Record:
         if not self.keyed:
@@ -105,7 +110,27 @@ class _Source:
         return key.strip(), value.strip() or None
 
 
-async def _produce(kafka: KafkaConnection, sources: list[_Source], total: int) -> None:
+@contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    """Open a file that can be read twice: what a pipe gives only once is kept in a temporary file."""
+    with ExitStack() as files:
+        try:
+            file: BinaryIO = files.enter_context(path.open("rb"))
+            if not file.seekable():
+                kept = files.enter_context(tempfile.TemporaryFile())
+                shutil.copyfileobj(file, kept)
+                file = kept
+        except OSError as error:
+            raise _unreadable(path, error) from error
+        yield file
+
+
+def _unreadable(path: Path, error: OSError) -> SetupError:
+    return SetupError(f"{path} cannot be read ({error.strerror})", "name another file")
+
+
+async def _produce(kafka: KafkaConnection, sources: list[_Source], total: int) -> int:
+    count = 0
     producer = AIOKafkaProducer(
         **kafka.for_aiokafka(),
         enable_idempotence=True,
@@ -121,3 +146,5 @@ async def _produce(kafka: KafkaConnection, sources: list[_Source], total: int) -
                     sent = [await producer.send(source.topic, value=value, key=key) for key, value in chunk]
                     await asyncio.gather(*sent)
                     bar.update(len(chunk))
+                    count += len(chunk)
+    return count

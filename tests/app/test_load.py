@@ -1,7 +1,9 @@
 """Loading: the sample data gives the boards that are promised, and nothing is produced from a broken file."""
 
 import json
+import os
 from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ from app.errors import SetupError
 from app.load import DataFiles, load, sample_files
 from topology.errors import BrokerUnavailable
 from topology.kafka_connection import KafkaConnection
-from topology.topics import PLAYERS, PRODUCTS, SCORE_EVENTS
+from topology.topics import INPUTS, PLAYERS, PRODUCTS, SCORE_EVENTS, create_missing
 
 
 async def _all_records(kafka: KafkaConnection, topic: str) -> list[tuple[bytes | None, bytes | None]]:
@@ -66,6 +68,31 @@ async def test_an_empty_value_deletes_and_blank_lines_are_passed_over(own_broker
     with own_broker as broker:
         assert await load(broker.connection, DataFiles(players=players)) == 2
         assert await _all_records(broker.connection, PLAYERS) == [(b"9", b'{"name": "a|b"}'), (b"9", None)]
+
+
+async def test_what_comes_through_a_pipe_is_sent_as_well(own_broker: Broker, tmp_path: Path) -> None:
+    scores = tmp_path / "scores"
+    os.mkfifo(scores)
+    lines = [f'{{"score": {number}}}'.encode() for number in range(10_000)]
+    with own_broker as broker, ThreadPoolExecutor() as writer:
+        writer.submit(scores.write_bytes, b"\n".join(lines))
+        assert await load(broker.connection, DataFiles(scores=scores)) == len(lines)
+        assert {value for _, value in await _all_records(broker.connection, SCORE_EVENTS)} == set(lines)
+
+
+async def test_the_number_is_that_of_the_records_that_were_sent(
+    own_broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scores = tmp_path / "scores"
+    scores.write_text("{}\n")
+
+    async def grow(*_: object) -> None:
+        scores.write_text("{}\n{}\n")
+
+    monkeypatch.setattr("app.load.create_missing", grow)
+    with own_broker as broker:
+        await create_missing(broker.connection, INPUTS)
+        assert await load(broker.connection, DataFiles(scores=scores)) == 2
 
 
 @pytest.mark.parametrize("line", ["1", '{"id": 1}', "|{}", " | "])
