@@ -11,6 +11,7 @@ import click
 
 from app.errors import BrokerFailed
 from app.logs import set_up_logging
+from app.signals import exit_on_signals
 from topology.errors import Fix, LeaderboardError
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ def verify(urls: tuple[str, ...], within_s: float, form: str, scores_lost: bool)
     from app.verify import verify as compare
 
     # What it keeps for the time being is removed also then.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    exit_on_signals()
     asked = tuple(url.rstrip("/") for url in urls) or (f"http://localhost:{settings.port}",)
     result = compare(settings, Check(asked, within_s, scores_lost))
     click.echo(result.json() if form == "json" else result.text())

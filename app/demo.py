@@ -15,8 +15,9 @@ from pydantic import SecretStr
 from app.broker import Broker
 from app.load import load, sample_files
 from app.logs import set_up_logging
-from app.service import Service, stop_signal
+from app.service import Service
 from app.settings import Settings, read_settings
+from app.signals import exit_on_signals, pass_over_signals, stop_signal
 from app.spark_class_data import make_spark_class_data
 from topology.stream_status import StreamState
 from topology.topic_offsets import topic_offsets
@@ -29,12 +30,14 @@ _KAFKA_PORT = 9092
 
 
 def run_demo(*, port: int, once: bool) -> None:
-    """Run the demo until SIGTERM or SIGINT, or until the boards have been printed.
+    """Run the demo until SIGTERM, SIGINT or SIGHUP, or until the boards have been printed.
 
     Args:
         port: port of the HTTP server.
         once: print the body of `GET /leaderboard` alone on standard output, and end.
     """
+    # What it keeps for the time being is removed also when it is ended while it starts.
+    exit_on_signals()
     read_settings()  # A setting that is wrong is told before anything is started.
     make_spark_class_data()
     with (
@@ -55,7 +58,10 @@ def run_demo(*, port: int, once: bool) -> None:
             peer_token=SecretStr(""),
         )
         set_up_logging(settings.log_format, settings.log_level)
-        uvloop.run(_demo(settings, once=once))
+        try:
+            uvloop.run(_demo(settings, once=once))
+        finally:
+            pass_over_signals()
 
 
 async def _demo(settings: Settings, *, once: bool) -> None:

@@ -9,7 +9,6 @@ Start, so that state on disk is served within moments and Spark is the last to m
 
 import asyncio
 import logging
-import signal
 import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -24,6 +23,7 @@ from app.http_server import HttpServer
 from app.jars import ensure_jars
 from app.metrics import InstanceMeasures
 from app.settings import Settings
+from app.signals import stop_signal
 from app.stream_task import StreamTask
 from topology.assignor import ACCEPTABLE_LAG_RECORDS, Tasks
 from topology.board_producer import BoardProducer
@@ -296,7 +296,7 @@ class _LocalTables:
 
 
 def run_service(settings: Settings) -> None:
-    """Run one instance until SIGTERM or SIGINT.
+    """Run one instance until SIGTERM, SIGINT or SIGHUP.
 
     Raises:
         Fix: it cannot run like this; the message says what to change.
@@ -319,11 +319,3 @@ async def _serve(settings: Settings) -> None:
         await stop.wait()
     finally:
         await service.stop()
-
-
-def stop_signal() -> asyncio.Event:
-    """Return an event that SIGTERM and SIGINT set."""
-    stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    return stop

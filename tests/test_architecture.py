@@ -38,7 +38,7 @@ _APP = """
     errors
     file_lock guarded_process
     java jars class_data broker_handshake broker
-    kafka_settings settings logs
+    kafka_settings settings logs signals
     load
     checkpoint_identity whole_answer http_connection http_server stream_task metrics spark_class_data service demo
     verification verification.records verification.comparison verification.expected verification.served

@@ -35,6 +35,14 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     monkeypatch.setattr(tempfile, "tempdir", None)
 
 
+@pytest.fixture
+def at_a_terminal() -> Iterator[None]:
+    """Have what is started end with its terminal, also where the tests are run by `nohup`."""
+    usual = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, usual)
+
+
 def test_once_prints_the_boards_alone_and_leaves_nothing(temporary: Path) -> None:
     process = demo("--once", "--port", str(free_port()))
     output, log = process.communicate(timeout=300)
@@ -65,6 +73,24 @@ def test_it_serves_the_tutorials_requests_until_a_signal(temporary: Path) -> Non
         process.send_signal(signal.SIGINT)
         assert process.wait(10) == 0
         assert running(children) == []
+        assert list(temporary.iterdir()) == []
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.usefixtures("at_a_terminal")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_while_it_starts_leaves_nothing(temporary: Path, number: signal.Signals) -> None:
+    process = demo("--port", str(free_port()))
+    try:
+        wait_until(lambda: any(temporary.glob("leaderboard-demo-*/kafka/broker.log")), 240, "the broker is started")
+        children = descendants(process.pid)
+        # As when a terminal closes: the shell sends it, and then the system.
+        process.send_signal(number)
+        process.send_signal(number)
+        assert process.wait(30) == 1
+        wait_until(lambda: running(children) == [], 5, "nothing that it started runs")
         assert list(temporary.iterdir()) == []
     finally:
         process.kill()

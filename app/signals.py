@@ -1,0 +1,41 @@
+"""The signals that end a program in order: what it has started ends, what it keeps for the time being is removed.
+
+The end of the terminal (SIGHUP) is one of them, unless it is ignored already, as `nohup` has it.
+"""
+
+import asyncio
+import signal
+import sys
+
+_AT_THE_TERMINAL = signal.SIGINT
+
+
+def exit_on_signals() -> None:
+    """Let the first SIGTERM or SIGHUP raise SystemExit; no further one interrupts the clearing up."""
+    for number in _from_outside():
+        signal.signal(number, _exit)
+
+
+def stop_signal() -> asyncio.Event:
+    """Return an event that SIGTERM, SIGINT and SIGHUP set."""
+    stop = asyncio.Event()
+    for number in (*_from_outside(), _AT_THE_TERMINAL):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    return stop
+
+
+def pass_over_signals() -> None:
+    """Let no signal interrupt what is left to do: the program is ending."""
+    for number in (*_from_outside(), _AT_THE_TERMINAL):
+        # Not SIG_IGN, which processes that are started from here would inherit.
+        signal.signal(number, lambda *_: None)
+
+
+def _from_outside() -> list[signal.Signals]:
+    hung_up = [] if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else [signal.SIGHUP]
+    return [signal.SIGTERM, *hung_up]
+
+
+def _exit(*_: object) -> None:
+    pass_over_signals()
+    sys.exit(1)

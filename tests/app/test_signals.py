@@ -1,0 +1,58 @@
+"""Signals: each ends the program in order, once, and the end of the terminal only where nobody has it ignored."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+TIDY = """
+import os, signal, sys
+signal.signal(signal.SIGHUP, getattr(signal, sys.argv[1]))
+from app.signals import exit_on_signals
+
+exit_on_signals()
+try:
+    os.kill(os.getpid(), signal.SIGHUP)
+    print("went on")
+finally:
+    for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGINT):
+        os.kill(os.getpid(), number)
+    print("tidy")
+"""
+WAITING = """
+import os, signal, sys, uvloop
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+from app.signals import stop_signal
+
+async def wait():
+    stop = stop_signal()
+    os.kill(os.getpid(), int(sys.argv[1]))
+    os.kill(os.getpid(), int(sys.argv[1]))
+    await stop.wait()
+    print("tidy")
+
+uvloop.run(wait())
+"""
+
+
+def run(program: str, argument: str) -> tuple[int, str]:
+    """Run a program; return its exit status and output."""
+    command = [sys.executable, "-c", program, argument]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=30, check=False)
+    return done.returncode, done.stdout
+
+
+def test_clearing_up_is_not_interrupted() -> None:
+    assert run(TIDY, "SIG_DFL") == (1, "tidy\n")
+
+
+def test_what_nohup_started_goes_on_when_its_terminal_ends() -> None:
+    assert run(TIDY, "SIG_IGN")[1].startswith("went on\n")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_what_waits_for_a_signal_ends_in_order(number: signal.Signals) -> None:
+    assert run(WAITING, str(number.value)) == (0, "tidy\n")
