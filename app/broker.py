@@ -128,6 +128,9 @@ class Broker:
         """
         if self.running:
             raise RuntimeError(f"the broker on {self._data_dir} runs already")
+        if "," in str(self._data_dir):
+            # Kafka would take it for several directories.
+            raise SetupError(f"the broker cannot write in {self._data_dir}", "choose a directory without a comma")
         java, jars = find_java(), ensure_jars()
         flags = self._jvm_flags
         if flags is None:
@@ -205,11 +208,11 @@ class Broker:
             "controller.quorum.voters": f"1@{ADDRESS}:{controller_port}",
             "listeners": f"{listeners},CONTROLLER://{ADDRESS}:{controller_port}",
             "advertised.listeners": listeners,
-            "log.dirs": _escape(str(self._data_dir / "topics")),
-            **{name: _escape(value) for name, value in self._settings.items()},
+            "log.dirs": str(self._data_dir / "topics"),
+            **self._settings,
         }
         path = self._data_dir / "server.properties"
-        path.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+        path.write_text("".join(f"{name}={_escaped(str(value))}\n" for name, value in settings.items()))
         return path
 
     def _format(self, java_command: Sequence[str], properties: Path) -> None:
@@ -288,5 +291,11 @@ def _log_flags() -> list[str]:
     return [f"-Dorg.slf4j.simpleLogger.{name}={value}" for name, value in _LOG_LEVELS.items()]
 
 
-def _escape(value: str) -> str:
-    return value.replace("\\", "\\\\")
+def _escaped(value: str) -> str:
+    """Return a value as Java reads it back: it takes the file for ISO 8859-1, and characters for units of UTF-16."""
+    return "".join(each if " " <= each <= "~" and each != "\\" else _escaped_character(each) for each in value)
+
+
+def _escaped_character(character: str) -> str:
+    units = character.encode("utf-16-be")
+    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))

@@ -76,6 +76,21 @@ def test_a_data_dir_that_cannot_be_written_is_one_clear_error(tmp_path: Path) ->
         Broker(tmp_path / "file" / "data").start()
 
 
+def test_a_data_dir_with_a_comma_is_one_clear_error_and_is_not_made(tmp_path: Path) -> None:
+    with pytest.raises(SetupError, match=r"cannot write in .*/a,b: choose a directory without a comma"):
+        Broker(tmp_path / "a,b").start()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_data_dir_may_have_any_other_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Java reads and writes names of files in the locale's encoding.
+    monkeypatch.setenv("LC_ALL", "C.UTF-8")
+    data_dir = tmp_path / "jeux d'été 🎮 \\u0041=#"
+    with Broker(data_dir):
+        assert (data_dir / "topics" / "meta.properties").exists()
+    assert list(tmp_path.iterdir()) == [data_dir]
+
+
 def test_a_broker_that_dies_at_its_start_is_an_error_that_names_the_log(tmp_path: Path) -> None:
     (tmp_path / "topics").mkdir()
     (tmp_path / "topics" / "meta.properties").write_text("version=1\nnode.id=2\ncluster.id=x\n")
