@@ -43,13 +43,16 @@ def sample_files() -> DataFiles:
     """Return the sample data: `data/` in the working directory, else that of the checkout this runs from.
 
     Raises:
-        SetupError: neither is there.
+        SetupError: neither has all three files.
     """
-    folders = (Path("data"), Path(__file__).parents[1] / "data")
-    folder = next((folder for folder in folders if folder.is_dir()), None)
-    if folder is None:
-        raise SetupError("there is no directory data/ here", "name the files to load, or run it where data/ is")
-    return DataFiles(folder / "players.json", folder / "products.json", folder / "score-events.json")
+    names = ("players.json", "products.json", "score-events.json")
+    for folder in (Path("data"), Path(__file__).parents[1] / "data"):
+        paths = [folder / name for name in names]
+        if all(path.is_file() for path in paths):
+            return DataFiles(*paths)
+    raise SetupError(
+        f"there is no directory data/ with {', '.join(names)} here", "run it where they are, or name files to `load`"
+    )
 
 
 async def load(kafka: KafkaConnection, files: DataFiles) -> int:

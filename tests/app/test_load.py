@@ -120,4 +120,14 @@ def test_the_data_of_the_working_directory_comes_first(tmp_path: Path, monkeypat
     assert players is not None
     assert players.is_file()
     (tmp_path / "data").mkdir()
+    for name in ("players.json", "products.json", "score-events.json"):
+        assert sample_files().players == players, "not all of the files are there"
+        (tmp_path / "data" / name).touch()
     assert sample_files().players == Path("data/players.json")
+
+
+def test_sample_data_that_is_nowhere_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("app.load.__file__", str(tmp_path / "app" / "load.py"))
+    with pytest.raises(SetupError, match=r"no directory data/ with players.json, .* here: run it where they are"):
+        sample_files()
