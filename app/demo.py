@@ -13,7 +13,8 @@ import uvloop
 from pydantic import SecretStr
 
 from app.broker import Broker
-from app.load import load, sample_files
+from app.errors import SetupError
+from app.load import DataFiles, load, sample_files
 from app.logs import set_up_logging
 from app.service import Service
 from app.settings import Settings, read_settings
@@ -26,7 +27,8 @@ from topology.topics import HIGH_SCORES
 log = logging.getLogger(__name__)
 
 _POLL_S = 0.05
-_KAFKA_PORT = 9092
+_HOST = "127.0.0.1"
+_USUAL_KAFKA_PORT = 9092
 
 
 def run_demo(*, port: int, once: bool) -> None:
@@ -35,21 +37,27 @@ def run_demo(*, port: int, once: bool) -> None:
     Args:
         port: port of the HTTP server.
         once: print the body of `GET /leaderboard` alone on standard output, and end.
+
+    Raises:
+        SetupError: a setting, the port or the sample data cannot be used.
     """
     # What it keeps for the time being is removed also when it is ended while it starts.
     exit_on_signals()
-    read_settings()  # A setting that is wrong is told before anything is started.
+    # What is wrong is told before anything is started.
+    read_settings()
+    files = sample_files()
+    _check_free(port)
     make_spark_class_data()
     with (
         tempfile.TemporaryDirectory(prefix="leaderboard-demo-") as directory,
-        Broker(Path(directory) / "kafka", _free_or_any(_KAFKA_PORT)) as broker,
+        Broker(Path(directory) / "kafka", _kafka_port(port)) as broker,
     ):
         settings = Settings(
             bootstrap_servers=broker.bootstrap_servers,
             kafka_security_protocol="PLAINTEXT",
-            host="127.0.0.1",
+            host=_HOST,
             port=port,
-            advertised=f"127.0.0.1:{port}",
+            advertised=f"{_HOST}:{port}",
             state_dir=Path(directory) / "state",
             checkpoint_uri=(Path(directory) / "checkpoint").as_uri(),
             spark_master="local",
@@ -59,18 +67,18 @@ def run_demo(*, port: int, once: bool) -> None:
         )
         set_up_logging(settings.log_format, settings.log_level)
         try:
-            uvloop.run(_demo(settings, once=once))
+            uvloop.run(_demo(settings, files, once=once))
         finally:
             pass_over_signals()
 
 
-async def _demo(settings: Settings, *, once: bool) -> None:
+async def _demo(settings: Settings, files: DataFiles, *, once: bool) -> None:
     stop = stop_signal()
     address = f"http://{settings.advertised}"
     service = Service(settings)
     try:
         await service.start()
-        await load(settings.kafka, sample_files())
+        await load(settings.kafka, files)
         if await _unless(stop, _boards_are_served(service, settings)):
             boards = await _get(f"{address}/leaderboard")
             if once:
@@ -123,12 +131,25 @@ The API is described at {address}/docs. Ctrl-C stops everything.
 """
 
 
-def _free_or_any(port: int) -> int:
-    """Return `port` when it is free, else 0, which means any other."""
+def _check_free(port: int) -> None:
+    """Raise SetupError when the HTTP server could not listen on this port."""
+    try:
+        _bind(port)
+    except OSError as error:
+        raise SetupError(f"cannot listen on {_HOST}:{port}: {error.strerror}", "choose another --port") from error
+
+
+def _kafka_port(http_port: int) -> int:
+    """Return Kafka's usual port when it is free and stays so, else 0, which means any other."""
+    try:
+        _bind(_USUAL_KAFKA_PORT)
+    except OSError:
+        return 0
+    return _USUAL_KAFKA_PORT if http_port != _USUAL_KAFKA_PORT else 0
+
+
+def _bind(port: int) -> None:
+    """Take a port for a moment; raise OSError when somebody has it."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return 0
-    return port
+        probe.bind((_HOST, port))

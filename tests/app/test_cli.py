@@ -62,6 +62,19 @@ def test_an_absent_broker_is_one_line_and_status_1(monkeypatch: pytest.MonkeyPat
     assert done.stderr == "leaderboard: Kafka at 127.0.0.1:1 does not answer (KafkaConnectionError)\n"
 
 
+def test_a_taken_port_of_the_demo_is_told_before_anything_is_started(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        command = [*COMMAND, "demo", "--port", str(port)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    line = f"leaderboard: cannot listen on 127.0.0.1:{port}: Address already in use: choose another --port\n"
+    assert (done.returncode, done.stderr, done.stdout) == (2, line, "")
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_the_broker_runs_until_a_signal(tmp_path: Path, number: signal.Signals, free_port: int) -> None:
     arguments = ["broker", "--data-dir", str(tmp_path), "--port", str(free_port)]
