@@ -1,11 +1,14 @@
 """The `leaderboard` command. What a command needs is imported when it runs, so that `--help` loads no Spark."""
 
 import asyncio
+import math
+import re
 import signal
 import sys
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import click
 
@@ -110,9 +113,41 @@ def jars(relock: bool) -> None:
     click.echo(directory)
 
 
+def _urls(_: click.Context, __: click.Parameter, urls: tuple[str, ...]) -> tuple[str, ...]:
+    """Refuse what no request can be made of, which else would be tried again until the time has passed."""
+    for url in urls:
+        try:
+            parts = urlsplit(url)
+            usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        except ValueError:
+            usable = False
+        if not usable or re.search(r"[\s?#]", url):
+            raise click.BadParameter(f"{url!r} is not a URL that can be asked: give it as http://host:port.")
+    return urls
+
+
+def _finite(_: click.Context, __: click.Parameter, seconds: float) -> float:
+    if not math.isfinite(seconds):
+        raise click.BadParameter(f"{seconds} is not a number of seconds.")
+    return seconds
+
+
 @leaderboard.command()
-@click.option("--url", "urls", multiple=True, help="An instance, http://host:port; several are compared to the byte.")
-@click.option("--within", "within_s", type=click.FloatRange(min=0), default=60, help="Seconds to become equal in.")
+@click.option(
+    "--url",
+    "urls",
+    multiple=True,
+    callback=_urls,
+    help="An instance, http://host:port; several are compared to the byte.",
+)
+@click.option(
+    "--within",
+    "within_s",
+    type=click.FloatRange(min=0),
+    default=60,
+    callback=_finite,
+    help="Seconds to become equal in.",
+)
 @click.option(
     "--format", "form", type=click.Choice(["text", "json"]), default="text", help="How the result is printed."
 )

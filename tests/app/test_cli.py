@@ -55,6 +55,20 @@ def test_what_the_user_must_put_right_is_one_line_and_status_2(
     assert done.stdout == ""
 
 
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        *(("--within", value) for value in ("nan", "inf", "-1", "soon")),
+        *(("--url", f"http://{rest}") for rest in ("[x", "h:99999", "h:0", "h:x", ":7000", "h h", "h?a=b", "h#a", "")),
+        *(("--url", value) for value in ("localhost:7000", "ftp://h:1", "")),
+    ],
+)
+def test_what_verify_could_never_do_is_refused_at_once(option: str, value: str) -> None:
+    done = CliRunner().invoke(leaderboard, ["verify", "--url", "http://127.0.0.1:1", option, value])
+    assert done.exit_code == 2
+    assert done.output.splitlines()[-1].startswith(f"Error: Invalid value for '{option}': ")
+
+
 def test_an_absent_broker_is_one_line_and_status_1(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LEADERBOARD_BOOTSTRAP_SERVERS", "127.0.0.1:1")
     done = subprocess.run([*COMMAND, "load"], capture_output=True, text=True, timeout=60, check=False)
