@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import os
 import re
 import signal
 import sys
@@ -37,6 +38,21 @@ def main() -> None:
     except LeaderboardError as error:
         click.echo(f"leaderboard: {' '.join(str(error).split())}", err=True)
         sys.exit(2 if isinstance(error, Fix) else 1)
+    except OSError as error:
+        if not _output_fails():
+            raise
+        click.echo(f"leaderboard: standard output cannot be written: {error.strerror}", err=True)
+        sys.exit(1)
+
+
+def _output_fails() -> bool:
+    """Return whether standard output takes nothing; then nothing is left either that Python would write at its end."""
+    try:
+        click.echo()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return True
+    return False
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "show_default": True})

@@ -1,5 +1,6 @@
 """The command line: one line and status 2 for what the user must put right; signals end the broker."""
 
+import os
 import signal
 import socket
 import subprocess
@@ -67,6 +68,34 @@ def test_what_verify_could_never_do_is_refused_at_once(option: str, value: str) 
     done = CliRunner().invoke(leaderboard, ["verify", "--url", "http://127.0.0.1:1", option, value])
     assert done.exit_code == 2
     assert done.output.splitlines()[-1].startswith(f"Error: Invalid value for '{option}': ")
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("arguments", [["describe"], ["--help"]])
+def test_an_output_that_cannot_be_written_is_one_line_and_status_1(arguments: list[str], unbuffered: str) -> None:
+    environment = os.environ | {"PYTHONUNBUFFERED": unbuffered}
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [*COMMAND, *arguments],
+            env=environment,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    line = "leaderboard: standard output cannot be written: No space left on device\n"
+    assert (done.returncode, done.stderr) == (1, line)
+
+
+def test_a_reader_that_goes_away_is_no_error_to_speak_of() -> None:
+    command = [*COMMAND, "describe"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == ""
+        assert process.wait(60) == 1
 
 
 def test_an_absent_broker_is_one_line_and_status_1(monkeypatch: pytest.MonkeyPatch) -> None:
