@@ -9,6 +9,7 @@ from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, TypeAdapter, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -30,10 +31,19 @@ _HOST_AND_PORT = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[^\s:,/\[\]]+):(\d{1,5})")
 
 _INTEGER = TypeAdapter(int)
 
+_INT32_MAX = 2**31 - 1
+"""What Kafka's protocol has room for, 24 days in milliseconds."""
+
 
 def _check_not_empty(value: object) -> object:
     if value == "":
         raise ValueError("empty")
+    return value
+
+
+def _check_name(value: str) -> str:
+    if value in (".", ".."):
+        raise ValueError("another directory")
     return value
 
 
@@ -51,9 +61,27 @@ def _check_addresses(value: str) -> str:
 
 
 def _check_origins(value: str) -> str:
-    if value not in ("", "*") and not all(_ORIGIN.fullmatch(origin) for origin in _split(value)):
-        raise ValueError("not origins")
+    if value not in ("", "*"):
+        for origin in _split(value):
+            _as_browsers_send(origin)
     return value
+
+
+def _as_browsers_send(origin: str) -> str:
+    """Return an origin in the one form that browsers write: lower case, ASCII, no port that the scheme implies.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if not _ORIGIN.fullmatch(origin):
+        raise ValueError("not an origin")
+    url = urlsplit(origin)
+    host = (url.hostname or "").encode("idna").decode()
+    if not host or url.port == 0:
+        raise ValueError("not an origin")
+    implied = {"http": 80, "https": 443}[url.scheme]
+    port = "" if url.port in (None, implied) else f":{url.port}"
+    return f"{url.scheme}://{f'[{host}]' if ':' in host else host}{port}"
 
 
 def _check_tokens(value: SecretStr) -> SecretStr:
@@ -64,7 +92,10 @@ def _check_tokens(value: SecretStr) -> SecretStr:
 
 
 def _check_conf(value: SecretStr) -> SecretStr:
-    found = json.loads(value.get_secret_value() or "{}")
+    try:
+        found = json.loads(value.get_secret_value() or "{}")
+    except RecursionError as error:
+        raise ValueError("too deeply nested") from error
     named = isinstance(found, dict) and all(name.startswith("spark.") for name in found)
     if not named or not all(isinstance(each, str) for each in found.values()):
         raise ValueError("not settings of Spark")
@@ -86,10 +117,11 @@ class Settings(BaseSettings):
     bootstrap_servers: Annotated[str, AfterValidator(_check_addresses)] = Field(
         "localhost:9092", description="Kafka, host:port, or several with commas between"
     )
-    application_id: str = Field(
+    application_id: Annotated[str, AfterValidator(_check_name)] = Field(
         "leaderboard",
         pattern=r"^[A-Za-z0-9._-]{1,200}$",
-        description="consumer group and prefix of what the service keeps, letters, digits, dots, dashes, underscores",
+        description="consumer group and prefix of what the service keeps, letters, digits, dots, dashes, underscores,"
+        " other than . and ..",
     )
     host: str = Field("0.0.0.0", pattern=r"^\S+$", description="address that the HTTP server listens on")  # noqa: S104
     port: int = Field(7000, ge=1, le=65535, description="port that the HTTP server listens on, 1 to 65535")
@@ -116,12 +148,20 @@ class Settings(BaseSettings):
     )
     num_standby_replicas: int = Field(1, ge=0, description="warm copies of each store partition, at least 0")
     session_timeout_ms: int = Field(
-        6000, ge=1000, description="how long a silent instance stays a member, milliseconds, at least 1000"
+        6000,
+        ge=1000,
+        le=_INT32_MAX,
+        description="how long a silent instance stays a member, milliseconds, 1000 to 2147483647",
     )
     depth: int = Field(10, ge=1, le=100, description="most entries served for a board, 1 to 100")
-    checkpoint_interval_s: int = Field(60, ge=5, description="length of a real-time batch, seconds, at least 5")
+    checkpoint_interval_s: int = Field(
+        60, ge=5, le=_INT32_MAX, description="length of a real-time batch, seconds, 5 to 2147483647"
+    )
     tables_refresh_s: int = Field(
-        60, ge=1, description="shortest time between refreshes of the stream's tables, seconds, at least 1"
+        60,
+        ge=1,
+        le=_INT32_MAX,
+        description="shortest time between refreshes of the stream's tables, seconds, 1 to 2147483647",
     )
 
     log_format: Literal["text", "json"] = Field("text", description="how log lines look, text or json")
@@ -231,7 +271,27 @@ def read_settings() -> Settings:
     except ValidationError as error:
         raise _problem(error) from None
     check_kafka(settings.kafka)
+    _check_directories(settings)
+    _check_written_as_sent(settings)
     return settings
+
+
+def _check_directories(settings: Settings) -> None:
+    """Refuse one directory for Spark's checkpoint and for the stores of this application id."""
+    kept = settings.state_dir.absolute() / settings.application_id
+    if settings.checkpoint_uri == kept.as_uri():
+        raise SetupError(
+            f"{PREFIX}APPLICATION_ID={settings.application_id} cannot be used: the stores would lie in {kept} with"
+            " Spark's checkpoint",
+            f"choose another, or another {PREFIX}CHECKPOINT_URI",
+        )
+
+
+def _check_written_as_sent(settings: Settings) -> None:
+    """Refuse origins that would never be found equal to those of requests."""
+    for origin in _split(settings.cors_origins):
+        if origin != "*" and origin != (sent := _as_browsers_send(origin)):
+            raise SetupError(f"{PREFIX}CORS_ORIGINS has {origin}, which no browser sends", f"write {sent}")
 
 
 def _problem(error: ValidationError) -> SetupError:

@@ -62,7 +62,7 @@ def test_derived_defaults_follow_what_they_derive_from(monkeypatch: pytest.Monke
 
 RIGHT = {
     "bootstrap_servers": ["kafka:9092", "a:1,b:65535", "[::1]:9092", "10.0.0.1:9092"],
-    "application_id": ["a", "board.v2_x-1", "x" * 200],
+    "application_id": ["a", "board.v2_x-1", "x" * 200, "...", ".a"],
     "host": ["127.0.0.1", "::"],
     "port": ["1", "65535"],
     "advertised": ["instance-1:7000", "[::1]:7000"],
@@ -72,13 +72,13 @@ RIGHT = {
     "spark_conf": ["{}", '{"spark.executor.memory": "2g"}'],
     "driver_memory": ["1g", "512m", "2G"],
     "num_standby_replicas": ["0", "2"],
-    "session_timeout_ms": ["1000", "45000"],
+    "session_timeout_ms": ["1000", "45000", "2147483647"],
     "depth": ["1", "100"],
-    "checkpoint_interval_s": ["5", "3600"],
-    "tables_refresh_s": ["1", "600"],
+    "checkpoint_interval_s": ["5", "3600", "2147483647"],
+    "tables_refresh_s": ["1", "600", "2147483647"],
     "log_format": ["text", "json"],
     "log_level": ["DEBUG", "INFO", "WARNING", "ERROR"],
-    "cors_origins": ["", "*", "https://games.example", "http://localhost:3000, https://a.example"],
+    "cors_origins": ["", "*", "https://games.example", "http://localhost:3000, https://a.example", "http://[::1]:443"],
     "cache_max_age_s": ["0", "3600"],
     "api_token": ["", "0123456789abcdef", "old-token-of-clients==,new.token_of~clients", "a" * 16 + " , " + "b" * 16],
     "peer_token": ["", "0123456789abcdef+/"],
@@ -105,23 +105,26 @@ CERTIFICATE = {"kafka_ssl_cert_file", "kafka_ssl_key_file", "kafka_ssl_key_passw
 """Right only with each other: tests/system/test_secured_kafka.py makes some; wrong in test_kafka_settings.py."""
 WRONG = {
     "bootstrap_servers": ["", "kafka", "kafka:0", "kafka:65536", "http://kafka:9092", "a:1,,b:2", "a:1;b:2"],
-    "application_id": ["", "a b", "a/b", "é", "x" * 201, "a\n"],
+    "application_id": ["", "a b", "a/b", "é", "x" * 201, "a\n", ".", ".."],
     "host": ["", "a b"],
     "port": ["", "0", "65536", "-1", "7000.5", "http"],
     "state_dir": [""],
     "advertised": ["", "here", "here:0", "here:99999", ":7000", "a:1,b:2"],
     "checkpoint_uri": ["", "/srv/c", "checkpoint", "file: /x"],
     "spark_master": ["", "local [2]"],
-    "spark_conf": ["{", "[]", "spark.a=1", '{"a": "1"}', '{"spark.a": 1}', '{"spark.a": null}'],
+    "spark_conf": ["{", "[]", "spark.a=1", '{"a": "1"}', '{"spark.a": 1}', '{"spark.a": null}', "[" * 50_000],
     "driver_memory": ["", "1", "0g", "1gb", "1.5g", "g"],
     "num_standby_replicas": ["-1", "one"],
-    "session_timeout_ms": ["999", "6s"],
+    "session_timeout_ms": ["999", "6s", "2147483648"],
     "depth": ["0", "101", "ten"],
-    "checkpoint_interval_s": ["4", "1m"],
-    "tables_refresh_s": ["0", ""],
+    "checkpoint_interval_s": ["4", "1m", "2147483648"],
+    "tables_refresh_s": ["0", "", "2147483648"],
     "log_format": ["", "JSON", "xml"],
     "log_level": ["", "info", "TRACE", "CRITICAL", "10"],
-    "cors_origins": ["games.example", "https://games.example/", "https://a,*", "null", "https://*.example", ","],
+    "cors_origins": [
+        *("games.example", "https://games.example/", "https://a,*", "null", "https://*.example", ","),
+        *("http://a:99999", "http://a:0", "http://:1", "http://a..b"),
+    ],
     "cache_max_age_s": ["-1", "3601", "1s"],
     "api_token": [
         "0123456789abcde",
@@ -161,6 +164,35 @@ def test_a_wrong_value_is_one_line_with_variable_value_and_what_is_right(
         read_settings()
     shown = "" if isinstance(Settings.model_fields[name].default, SecretStr) else f"={value}"
     assert str(caught.value) == f"{variable}{shown} cannot be used: {Settings.model_fields[name].description}"
+
+
+@pytest.mark.parametrize(
+    ("origin", "sent"),
+    [
+        ("https://Games.Example", "https://games.example"),
+        ("https://games.example:443", "https://games.example"),
+        ("http://games.example:80", "http://games.example"),
+        ("http://localhost:03000", "http://localhost:3000"),
+        ("http://[FE80::1]:80", "http://[fe80::1]"),
+        ("https://jeux-vidéo.example", "https://xn--jeux-vido-i4a.example"),
+    ],
+)
+def test_an_origin_that_no_browser_sends_is_refused_with_the_one_it_sends(
+    monkeypatch: pytest.MonkeyPatch, origin: str, sent: str
+) -> None:
+    monkeypatch.setenv("LEADERBOARD_CORS_ORIGINS", f"https://a.example, {origin}")
+    with pytest.raises(SetupError) as caught:
+        read_settings()
+    assert str(caught.value) == f"LEADERBOARD_CORS_ORIGINS has {origin}, which no browser sends: write {sent}"
+
+
+def test_stores_and_checkpoint_never_share_a_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("LEADERBOARD_STATE_DIR", str(tmp_path))
+    monkeypatch.setenv("LEADERBOARD_APPLICATION_ID", "checkpoint")
+    with pytest.raises(SetupError, match=f"_ID=checkpoint cannot be used: .* in {tmp_path}/checkpoint with .*: choose"):
+        read_settings()
+    monkeypatch.setenv("LEADERBOARD_CHECKPOINT_URI", "hdfs://name/c")
+    assert read_settings().application_id == "checkpoint"
 
 
 @pytest.mark.parametrize("port", [" 7001", "+7001", "7001.0", "7_001"])
