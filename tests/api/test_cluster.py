@@ -169,6 +169,14 @@ async def test_a_holder_whose_store_cannot_be_read_is_passed_over(cluster: Clust
         assert "x-missing-partitions" not in response.headers
 
 
+async def test_what_another_copy_answered_for_a_store_that_cannot_be_read_is_not_kept() -> None:
+    cluster = Cluster({1: board_of(1)}, size=2, partitions=1)
+    cluster.queries[0].unreadable = True
+    for entries in (board_of(1, 3), board_of(1, 2)):
+        cluster.change(1, entries, at=[1])
+        assert (await cluster.get("/leaderboard")).content == (await cluster.get("/leaderboard", at=1)).content
+
+
 async def test_a_store_that_cannot_be_read_is_503_where_there_is_no_other_and_tells_no_internals(
     cluster: Cluster,
 ) -> None:
