@@ -9,8 +9,8 @@ from api.answers import JSON_TYPE, SERVED_BY, STORE_LAG, STORE_ROLE, Answer, Hea
 from api.components import Components
 from api.errors import NoSuchBoard, PartitionsUnavailable, problem
 from api.peers import NoReply, Peers
-from api.router import UNREADABLE, Router
-from api.routing import Local, Remote, Unavailable
+from api.router import Router
+from api.routing import Local, Remote
 from topology.errors import StateUnusable
 from topology.queries import PartitionStatus
 
@@ -67,7 +67,7 @@ class Boards:
             route = self._router.elsewhere(partition, status, hop=hop)
         if isinstance(route, Remote):
             return route
-        return _unavailable(product_id, partition, route.reason if isinstance(route, Unavailable) else UNREADABLE)
+        return _unavailable(product_id, partition, route.reason)
 
     def _local(self, product_id: int, limit: int, status: PartitionStatus) -> Answer | None:
         """Return what this instance's copy says, or None when it cannot be read."""

@@ -15,7 +15,7 @@ from api.errors import PartitionsUnavailable
 from api.framing import compose, unpack
 from api.peers import NoReply, Peers, Reply
 from api.router import UNREADABLE, Router
-from api.routing import Local, Remote, Route, Unavailable
+from api.routing import Local, Remote, Route
 from topology.errors import StateUnusable
 from topology.host_metadata import HostInfo
 from topology.records import ID_MAX
@@ -79,9 +79,9 @@ class Gather:
         if whole_and_here:
             if self._composed is not None and self._composed[0] == key:
                 return Answer(200, [JSON_TYPE], self._composed[1])
-            here: list[BoardList] = []
-            if self._read_here(question, list(range(self._queries.partition_count)), here):
-                body = compose(here[0])
+            found = self._read_here(question.local, list(range(self._queries.partition_count)))
+            if found is not None:
+                body = compose(found)
                 self._composed = (key, body)
                 return Answer(200, [JSON_TYPE], body)
         parts, missing = await self._collect(question, hop=hop)
@@ -140,11 +140,10 @@ class Gather:
         waiting = {partition: status.reason for partition, status in active.items() if not status.can_answer}
         if waiting:
             raise PartitionsUnavailable(waiting)
-        counted: list[int] = []
-        question = _Question(local=self._queries.count, target=_listed, parse=int)
-        if not self._read_here(question, list(active), counted):
+        count = self._read_here(self._queries.count, list(active))
+        if count is None:
             raise PartitionsUnavailable(dict.fromkeys(active, UNREADABLE))
-        return Answer(200, [JSON_TYPE], b"%d" % sum(counted))
+        return Answer(200, [JSON_TYPE], b"%d" % count)
 
     def _boards_question(
         self, limit: int, first: int | None, last: int | None, most: int | None = None
@@ -177,35 +176,37 @@ class Gather:
                 waiting[partition] = route
             else:
                 missing[partition] = route.reason
-        parts: list[Part] = []
-        if here and not self._read_here(question, here, parts):
-            for partition in here:
-                route = self._router.elsewhere(partition, self._queries.status(partition), hop=hop)
-                if isinstance(route, Remote):
-                    waiting[partition] = route
-                else:
-                    missing[partition] = route.reason if isinstance(route, Unavailable) else UNREADABLE
+        part = self._read_here(question.local, here) if here else None
+        parts = [] if part is None else [part]
+        for partition in here if part is None else ():
+            other = self._router.elsewhere(partition, self._queries.status(partition), hop=hop)
+            if isinstance(other, Remote):
+                waiting[partition] = other
+            else:
+                missing[partition] = other.reason
         asked = 0
         while waiting:
             found, failed = await self._ask_round(question, {each: waiting[each].hosts[asked] for each in waiting})
             parts.extend(found)
             asked += 1
             retry_here = [each for each in failed if self._falls_back(each, waiting[each], asked)]
-            if retry_here and not self._read_here(question, retry_here, parts):
+            part = self._read_here(question.local, retry_here) if retry_here else None
+            if part is None:
                 retry_here = []
+            else:
+                parts.append(part)
             exhausted = {each for each in failed if len(waiting[each].hosts) == asked}
             missing |= {each: failed[each] for each in exhausted.difference(retry_here)}
             waiting = {each: waiting[each] for each in failed if each not in exhausted}
         return parts, missing
 
-    def _read_here(self, question: _Question[Part], partitions: list[int], parts: list[Part]) -> bool:
-        """Add what this instance's copies answer to `parts`; return whether they could be read."""
+    def _read_here(self, read: Callable[[list[int]], Part], partitions: list[int]) -> Part | None:
+        """Return what this instance's copies answer, None when they cannot be read."""
         try:
-            parts.append(question.local(partitions))
+            return read(partitions)
         except StateUnusable as error:
             log.warning("boards could not be read: %s", error)
-            return False
-        return True
+            return None
 
     async def _ask_round(
         self, question: _Question[Part], holders: dict[int, HostInfo]

@@ -6,7 +6,7 @@ from typing import Final
 
 from api.components import Components
 from api.down_hosts import DownHosts
-from api.routing import Route, Unavailable, decide
+from api.routing import Local, Remote, Route, Unavailable, decide
 from topology.queries import PartitionStatus
 
 UNREADABLE: Final = "its store cannot be read now"
@@ -37,6 +37,8 @@ class Router:
             return Unavailable(f"{of.host} does not know the partitions yet")
         return decide(partition, status, of.cluster(), of.host, self._down.avoided(), hop=hop)
 
-    def elsewhere(self, partition: int, status: PartitionStatus, *, hop: bool) -> Route:
+    def elsewhere(self, partition: int, status: PartitionStatus, *, hop: bool) -> Remote | Unavailable:
         """Return who answers when this instance's copy of `partition` cannot be read; arguments as for `route`."""
-        return self.route(partition, status._replace(can_answer=False, reason=UNREADABLE), hop=hop)
+        route = self.route(partition, status._replace(can_answer=False, reason=UNREADABLE), hop=hop)
+        assert not isinstance(route, Local), "a copy that cannot answer is not asked"
+        return route

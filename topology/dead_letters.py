@@ -179,13 +179,16 @@ class DeadLetters:
             self._positions = {at: each for at, each in committed.items() if _is_there(at, each.metadata, described)}
             there = {at: each for at, each in self._judged.items() if _is_there(at, each.topic_id, described)}
             ends = {at: OffsetAndMetadata(each.end, each.topic_id) for at, each in there.items()}
-            for at, judged in there.items():
-                position = self._position(at, judged.topic_id)
-                if not judged.may_hold_unusable_from(position):
-                    continue
-                # Of a topic that is old, most offsets may be those of records that retention has taken.
-                first = (await topic_offsets(self._kafka, at.topic, described[at.topic].partitions)).begin[at.partition]
-                for piece in judged.pieces_from(max(position, first), _OFFSETS_AT_ONCE):
+            positions = {at: self._position(at, each.topic_id) for at, each in there.items()}
+            suspects = {at: each for at, each in there.items() if each.may_hold_unusable_from(positions[at])}
+            # Of a topic that is old, most offsets may be those of records that retention has taken.
+            begins = {
+                topic: (await topic_offsets(self._kafka, topic, described[topic].partitions)).begin
+                for topic in {at.topic for at in suspects}
+            }
+            for at, judged in suspects.items():
+                first = max(positions[at], begins[at.topic][at.partition])
+                for piece in judged.pieces_from(first, _OFFSETS_AT_ONCE):
                     async for letters in self._letters(piece, find_unusable):
                         await self._commit(producer, judged.topic_id, letters)
                     if self._stopped():

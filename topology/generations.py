@@ -147,7 +147,7 @@ def begin(
         newest = (row.newest if row is not None else None) or 0
         generation = _next(directory, newest, origin)
         directory.delete(generation.name)
-        seed = snapshots.seed(boards, rows, generation.places, deleted=not tables_are_new)
+        seed = snapshots.seed(boards, rows, generation.places, tables_are_new=tables_are_new)
         snapshots.write(seed, seed_uri(directory, generation))
         boards.unpersist()
     directory.write_text(f"{generation.name}/{_MANIFEST}", generation.to_json())

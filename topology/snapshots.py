@@ -85,7 +85,7 @@ def floors(boards: DataFrame, places: int) -> DataFrame:
     return full.select("product_id", F.element_at("known", places).score.alias("floor"))
 
 
-def seed(boards: DataFrame, rows: Rows, places: int, *, deleted: bool = True) -> DataFrame:
+def seed(boards: DataFrame, rows: Rows, places: int, *, tables_are_new: bool = False) -> DataFrame:
     """Return what a new generation begins with, as `leaderboard.SEED_SCHEMA`.
 
     Pending entries whose player and product exist by now become known. Every product keeps a row, so that each old
@@ -95,11 +95,11 @@ def seed(boards: DataFrame, rows: Rows, places: int, *, deleted: bool = True) ->
         boards: as `latest_boards` returns them.
         rows: the players and products that exist.
         places: how many entries each list of a board keeps.
-        deleted: whether known entries without a player or product are those of deleted ones, and left out. Of tables
-            that are being filled anew they become pending.
+        tables_are_new: whether known entries without a player or product become pending, since the tables are being
+            filled anew. Else they are those of deleted ones, and left out.
     """
     exploded = _with_existence(_exploded(boards), *rows)
-    kept = exploded.where("exists OR NOT was_known") if deleted else exploded
+    kept = exploded if tables_are_new else exploded.where("exists OR NOT was_known")
     kept = kept.withColumnRenamed("exists", "known")
     lists = best(kept, places)
     return (

@@ -164,7 +164,7 @@ class TestGenerations:
         old = driver().boards(numbered([Score(9, 1), Score(8, 2)]))
         now = driver(players=(2,))
         boards = snapshots.latest_boards(now.published(old))
-        row = snapshots.seed(boards, _rows(now), 4, deleted=False).first()
+        row = snapshots.seed(boards, _rows(now), 4, tables_are_new=True).first()
         assert row is not None
         assert [entry.player_id for entry in row.seed_known] == [2]
         assert [entry.player_id for entry in row.seed_pending] == [1]
