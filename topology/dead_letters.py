@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
@@ -120,7 +121,7 @@ class DeadLetters:
         self._stopped = stopped
         self._judged: dict[TopicPartition, Judged] = {}
         self._positions: dict[TopicPartition, OffsetAndMetadata] = {}
-        self._committed_at_s = 0.0
+        self._committed_at_s = -math.inf
 
     @property
     def noted(self) -> Mapping[TopicPartition, Judged]:
@@ -162,11 +163,12 @@ class DeadLetters:
 
     async def _write(self, find_unusable: FindUnusable) -> bool:
         await create_missing(self._kafka, [DEAD_LETTERS])
-        while True:
+        while not self._stopped():
             try:
                 return await self._write_all(find_unusable)
             except _Refused as refused:
                 await self._write_halves(refused)
+        return False
 
     async def _write_all(self, find_unusable: FindUnusable) -> bool:
         """Write what there is; return whether something is left, since it takes too long for one call."""
@@ -197,8 +199,10 @@ class DeadLetters:
                         ends[at] = OffsetAndMetadata(piece.end, judged.topic_id)
                         break
             moved = {at: end for at, end in ends.items() if end.offset > self._position(at, end.metadata)}
-            async with producer.transaction():
-                await producer.send_offsets_to_transaction(self._positions | moved, self._name)
+            # aiokafka commits no empty offsets: of topics that have never had a record there are none.
+            if offsets := self._positions | moved:
+                async with producer.transaction():
+                    await producer.send_offsets_to_transaction(offsets, self._name)
             self._positions |= moved
             self._committed_at_s = time.monotonic()
             done = {at: each for at, each in there.items() if ends[at].offset == each.end}
@@ -233,6 +237,8 @@ class DeadLetters:
             return
         middle = len(letters) // 2
         for half in (letters[:middle], letters[middle:]):
+            if self._stopped():
+                return
             try:
                 async with self._producer() as producer, _errors(self._kafka):
                     await self._commit(producer, refused.topic_id, half)

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import for_code
 from aiokafka.structs import OffsetAndMetadata
 
 from topology.kafka_connection import KafkaConnection
 from topology.kafka_errors import kafka_errors
+
+
+class _Admin(AIOKafkaAdminClient):  # type: ignore[misc]  # aiokafka has no types
+    """Raises what a broker says of a whole request; aiokafka takes such an answer for that of an empty group."""
+
+    async def _send_request(self, request: Any, node_id: int | None = None) -> Any:
+        response = await super()._send_request(request, node_id)
+        if error_code := getattr(response, "error_code", 0):
+            raise for_code(error_code)(str(request))
+        return response
 
 
 class TopicOffsets(NamedTuple):
@@ -59,7 +70,7 @@ async def committed_offsets(kafka: KafkaConnection, group: str) -> dict[TopicPar
     Raises:
         BrokerUnavailable: Kafka cannot be reached or did not answer in time.
     """
-    admin = AIOKafkaAdminClient(**kafka.for_aiokafka())
+    admin = _Admin(**kafka.for_aiokafka())
     try:
         async with kafka_errors(kafka):
             await admin.start()

@@ -69,6 +69,7 @@ def test_letters_that_the_topic_does_not_take_keep_no_others_back(
         records = read_topic(inputs.kafka, SCORE_EVENTS)
         ids = asyncio.run(topic_ids(broker.connection, [SCORE_EVENTS]))
         letters = DeadLetters(broker.connection, "app", stopped=lambda: False)
+        assert letters.write(lambda _: {}) is False, "of topics that are empty there is nothing to commit"
         letters.note([Judged(SCORE_EVENTS, ids[SCORE_EVENTS].topic_id, 0, 0, len(records), unusable=True)])
         # Of a topic that is not there any more: nothing can be committed for it, and nothing waits for it.
         letters.note([Judged(PLAYERS, "deleted since", 9, 0, 5, unusable=True)])
