@@ -55,14 +55,14 @@ async def unavailable(kafka: KafkaConnection, error: BaseException, what: str = 
 async def _refusal(kafka: KafkaConnection) -> str:
     """Return why a broker refuses us or is refused by us; empty when none does."""
     arguments = kafka.for_aiokafka()
-    hosts = [(host, port) for host, port, _ in collect_hosts(arguments.pop("bootstrap_servers"))]
+    hosts = {(host, port) for host, port, _ in collect_hosts(arguments.pop("bootstrap_servers"))}
     asked = set()
     while hosts:
         host, port = at = hosts.pop()
         asked.add(at)
         try:
             connection = await create_conn(host, port, request_timeout_ms=_ASK_TIMEOUT_MS, **arguments)
-            hosts.extend(await _brokers(connection) - asked)
+            hosts |= await _brokers(connection) - asked
         except (KafkaError, OSError, TimeoutError) as error:
             refusal = explain(error.__cause__, kafka) or explain(error, kafka)
             if refusal:

@@ -39,6 +39,11 @@ class Member:
     checkpoint: str = ""
     settings: str = ""
 
+    @property
+    def holds_partitions(self) -> bool:
+        """Whether it was given any."""
+        return bool(self.active or self.standby or self.warm_up)
+
 
 def in_order(members: Iterable[Member]) -> list[Member]:
     """Return the members in the order that breaks every tie: by address, which survives a restart, then by id."""
@@ -48,13 +53,14 @@ def in_order(members: Iterable[Member]) -> list[Member]:
 def address_owners(members: Iterable[Member]) -> list[Member]:
     """Return one member for each address, in order; the others that advertise it can get no tasks.
 
-    Peers cannot tell members with one address apart. The one that has had tasks longest keeps it, so that a newcomer
-    with a wrong setting takes nothing from an instance that works.
+    Peers cannot tell members with one address apart. The one that has tasks keeps it, so that a newcomer with a wrong
+    setting takes nothing from an instance that works; of several, the one that was given them last: the others were
+    frozen meanwhile.
     """
     owners: dict[HostInfo, Member] = {}
     for member in in_order(members):
         owner = owners.setdefault(member.info, member)
-        if member.generation > owner.generation:
+        if (member.holds_partitions, member.generation) > (owner.holds_partitions, owner.generation):
             owners[member.info] = member
     return list(owners.values())
 

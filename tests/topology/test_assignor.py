@@ -153,9 +153,10 @@ def test_members_that_disagree_are_told_whom_they_differ_from() -> None:
     }
 
 
-def test_of_members_with_one_address_the_one_that_has_tasks_keeps_them_and_all_are_told() -> None:
-    newcomer = Member("id-0", HostInfo("host", 1))
-    members = [newcomer, member(1, [0, 1, 2, 3], stream=True), member(2)]
+@pytest.mark.parametrize("generation", [0, 1, 2], ids=["joins", "was told before", "has been told since"])
+def test_of_members_with_one_address_the_one_that_has_tasks_keeps_them_and_all_are_told(generation: int) -> None:
+    newcomer = Member("id-0", HostInfo("host", 1), generation=generation)
+    members = [newcomer, member(1, [0, 1, 2, 3], stream=True, generation=1), member(2)]
     given = assign(members, SETTINGS)
     assert given["id-0"] == Tasks()
     assert given["id-1"].active == frozenset(range(4))
