@@ -199,7 +199,8 @@ class Service:
 
     def _on_tasks(self, tasks: Tasks, _: ClusterMap) -> None:
         self._queries.set_active(tasks.active)
-        self.materializer.set_active(tasks.active)
+        # With another DEPTH than the others, it would publish what it has cut.
+        self.materializer.set_active(tasks.active if self._membership.reason() is None else ())
         self.materializer.assign(tasks.copies)
         self._stream.set(tasks.stream and not self._stopping)
 
@@ -307,8 +308,8 @@ def run_service(settings: Settings) -> None:
 
 
 def _lag_to_go_by(status: CopyStatus) -> int:
-    """Return a copy's lag; that of a copy which knows no end yet could be any, so it has not caught up."""
-    return status.lag if status.end_is_known else ACCEPTABLE_LAG_RECORDS + 1
+    """Return a copy's lag; one that is not known could be any, so it has not caught up."""
+    return status.lag if status.lag_is_known else ACCEPTABLE_LAG_RECORDS + 1
 
 
 async def _serve(settings: Settings) -> None:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from topology.errors import InvalidRecord
 from topology.partitioner import partition_for, partition_of_key
 from topology.records import MISPLACED, Board, merge, parse_id
-from topology.store_copy import Record, Shared, StoreCopy
+from topology.store_copy import NO_TOPIC, Record, Shared, StoreCopy
 from topology.stores.protocol import Store
 
 
@@ -53,7 +53,7 @@ class BoardCopy(StoreCopy):
         super().begin(topic_id, position)
 
     def begin_after_loss(self, topic_id: str, position: int) -> None:
-        """Keep the boards, and have them published on the topic again; those that belong elsewhere now are dropped."""
+        """Keep the boards, and have them published on the topic again."""
         self.rewind()
         self._lacking = {}
         self.position = self.judged_from = position
@@ -61,13 +61,31 @@ class BoardCopy(StoreCopy):
         # Outside of the topic until all of them are back: a process that ends before that begins with this again.
         outside = position - 1
         self.store.write({}, self._next_fill(outside)._replace(topic_id=topic_id))
-        now_s = time.monotonic()
-        for product_id, _ in self.store.scan():
-            if partition_for(product_id, self.partition_count or 1) == self.partition:
-                self._lacking[product_id] = _Lacking(outside, now_s)
-            else:
-                self._changes[product_id] = self._values[product_id] = None
-        self._commit()
+        lacking = _Lacking(outside, time.monotonic())
+        self._lacking = {product_id: lacking for product_id, _ in self.store.scan()}
+
+    def misplaced(self, partition_count: int) -> list[int]:
+        """Return the products whose boards belong elsewhere when the topic has so many partitions."""
+        ids = (product_id for product_id, _ in self.store.scan())
+        return [product_id for product_id in ids if partition_for(product_id, partition_count) != self.partition]
+
+    def place(self, partition_count: int) -> None:
+        """Take note of how many partitions the topic has, and drop the boards that belong elsewhere by that.
+
+        The filling begins again after it: boards that came here before this was known were taken for misplaced.
+        """
+        self.partition_count = partition_count
+        for product_id in self.misplaced(partition_count):
+            self._changes[product_id] = self._values[product_id] = None
+            self._lacking.pop(product_id, None)
+        if self._changes:
+            self._commit()
+        self.read_again()
+
+    def read_again(self) -> None:
+        """Have the topic read from the beginning, and what it lacks published; the store goes on answering."""
+        if self.fill is not None:
+            self.store.write({}, self.fill._replace(topic_id=NO_TOPIC))
 
     def lacking(self, for_s: float) -> Iterator[tuple[int, bytes]]:
         """Yield the boards whose last record has lacked something for a while.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from typing import Final
 
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
@@ -11,6 +12,8 @@ from aiokafka.errors import KafkaError
 from topology.errors import BrokerUnavailable
 from topology.kafka_connection import KafkaConnection
 from topology.topics import HIGH_SCORES
+
+_REQUEST_TIMEOUT_MS: Final = 5_000
 
 
 class BoardProducer:
@@ -38,6 +41,8 @@ class BoardProducer:
         """
         try:
             producer = await self._started()
+            if partition not in await producer.partitions_for(HIGH_SCORES):
+                await producer.client.force_metadata_update()
             await producer.send_and_wait(HIGH_SCORES, board, key=str(product_id).encode(), partition=partition)
         except (KafkaError, OSError) as error:
             raise BrokerUnavailable(f"board {product_id} could not be published: {error!r}") from error
@@ -51,7 +56,9 @@ class BoardProducer:
     async def _started(self) -> AIOKafkaProducer:
         async with self._starting:
             if self._producer is None:
-                producer = AIOKafkaProducer(**self._kafka.for_aiokafka(), acks="all")
+                producer = AIOKafkaProducer(
+                    **self._kafka.for_aiokafka(), acks="all", request_timeout_ms=_REQUEST_TIMEOUT_MS
+                )
                 await producer.start()
                 self._producer = producer
             return self._producer

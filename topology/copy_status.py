@@ -14,7 +14,8 @@ class CopyStatus(NamedTuple):
         lag: records behind the end of its topic partition as last seen.
         reason: what it waits for; empty when it is caught up.
         position: the offset of its topic partition that it reads next; a copy of the same position knows as much.
-        end_is_known: whether this process has seen where its topic partition ends; before that its lag is 0.
+        lag_is_known: whether this process has seen where its topic partition ends, and has read the tables to where
+            their topics ended then. Before that it may be any number of changes behind, whatever its lag.
     """
 
     can_answer: bool
@@ -22,4 +23,4 @@ class CopyStatus(NamedTuple):
     lag: int
     reason: str
     position: int = 0
-    end_is_known: bool = True
+    lag_is_known: bool = True

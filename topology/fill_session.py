@@ -225,8 +225,8 @@ class FillSession:
 
     async def _retention_ms(self, catalog: TopicCatalog, topic: str) -> int:
         if topic not in self._delete_retention_ms:
-            told = await catalog.delete_retention_ms(topic)
-            self._delete_retention_ms[topic] = self._options.delete_retention_ms if told is None else told
+            told = await catalog.setting(topic, "delete.retention.ms")
+            self._delete_retention_ms[topic] = self._options.delete_retention_ms if told is None else int(told)
         return self._delete_retention_ms[topic]
 
     @asynccontextmanager

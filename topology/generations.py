@@ -28,7 +28,7 @@ from topology.checkpoint import CheckpointDirectory
 from topology.leaderboard import TOPOLOGY_VERSION, publish
 from topology.records import SPARE_FACTOR
 from topology.spark import Spark, translated
-from topology.topics import PLAYERS, PRODUCTS
+from topology.topics import HIGH_SCORES, PLAYERS, PRODUCTS
 
 logger = logging.getLogger(__name__)
 
@@ -46,11 +46,14 @@ class Origin:
         topic_ids: Kafka's id of each topic that the state was made from.
         depth: the most entries that are served of a board.
         topology_version: `leaderboard.TOPOLOGY_VERSION`.
+        board_partitions: how many partitions `high-scores` has: a board that lies in another one than its key's does
+            not count. None in what was written before this was noted.
     """
 
     topic_ids: Mapping[str, str]
     depth: int
     topology_version: int = TOPOLOGY_VERSION
+    board_partitions: int | None = None
 
     def has_other_tables(self, other: Origin) -> bool:
         """Return whether players or products of the other origin lie in another topic than those of this one."""
@@ -65,6 +68,8 @@ class Origin:
         for topic, topic_id in other.topic_ids.items():
             if self.topic_ids.get(topic) != topic_id:
                 return f"topic {topic} was created anew"
+        if self.board_partitions not in (None, other.board_partitions):
+            return f"topic {HIGH_SCORES} has {other.board_partitions} partitions instead of {self.board_partitions}"
         return None
 
 

@@ -27,6 +27,7 @@ from topology.judged import Judged
 from topology.kafka_connection import KafkaConnection
 from topology.listener import Listener
 from topology.measures import CopyMeasures
+from topology.partitioner import partition_for
 from topology.store_copy import Shared, StoreCopy, UnusableRecords
 from topology.stores.protocol import Stores
 from topology.table_copy import TableCopy, TableName
@@ -38,7 +39,8 @@ logger = logging.getLogger(__name__)
 Republish = Callable[[int, int, bytes], Awaitable[None]]
 """Publishes a board: partition, product id, the board as JSON. May raise `BrokerUnavailable`."""
 
-_NOTE: Final = "topics"
+_TOPICS_NOTE: Final = "topics"
+_PLACES_NOTE: Final = "places"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,7 @@ class Materializer:
         self._active: frozenset[int] = frozenset()
         self._ready: set[int] = set()
         self._tables_caught_up = False
+        self._tables_were_read = False
         self._changed = asyncio.Event()
         self._trouble = f"Kafka at {kafka} has not answered yet"
         self._complained = False
@@ -113,14 +116,19 @@ class Materializer:
         Raises:
             StateUnusable: a store cannot be opened.
         """
-        self._described = _parse_note(self._stores.load_note(_NOTE))
+        self._described = _parse_note(self._stores.load_note(_TOPICS_NOTE))
         for name, topic in self._table_topics.items():
             described = self._described.get(topic)
             for partition in range(described.partitions if described else 0):
                 self._open_table(name, partition)
+        # While others kept longer lists, boards were cut here.
+        places_are_others = self._stores.load_note(_PLACES_NOTE) not in (None, str(self._places))
         for partition in self._stores.kept("leader-boards"):
             self._wanted.add(partition)
-            self._open_boards(partition)
+            copy = self._open_boards(partition)
+            if places_are_others:
+                copy.read_again()
+        self._stores.save_note(_PLACES_NOTE, str(self._places))
         self.progressed()
         self._task = asyncio.create_task(self._run(), name="materializer")
 
@@ -150,7 +158,7 @@ class Materializer:
         self._changed.set()
 
     def set_active(self, partitions: Iterable[int]) -> None:
-        """Tell which partitions this instance is active for; it publishes boards again for those."""
+        """Tell which partitions this instance publishes boards again for."""
         self._active = frozenset(partitions)
 
     # How far it is
@@ -228,8 +236,9 @@ class Materializer:
         can_answer = partition in self._ready
         caught_up = can_answer and not self._trouble and lag == 0 and self._tables_caught_up
         reason = "" if caught_up else self._reason(partition, lag)
-        end_is_known = copy is not None and copy.end is not None
-        return CopyStatus(can_answer, caught_up, lag, reason, copy.position if copy else 0, end_is_known)
+        # A table without a topic has nothing that could be read.
+        lag_is_known = copy is not None and copy.end is not None and (self._tables_were_read or bool(self._missing))
+        return CopyStatus(can_answer, caught_up, lag, reason, copy.position if copy else 0, lag_is_known)
 
     def _reason(self, partition: int, lag: int) -> str:
         if partition not in self._wanted:
@@ -243,6 +252,8 @@ class Materializer:
         for name in self._tables:
             if not self._is_complete(name):
                 return f"restoring table {name}, {self.table_lag(name)} records to go"
+        if not self._tables_were_read:
+            return f"tables are {sum(map(self.table_lag, self._tables))} records behind"
         return f"partition {partition} is {lag} records behind" if lag else f"partition {partition} is being opened"
 
     def _is_complete(self, name: TableName) -> bool:
@@ -288,10 +299,13 @@ class Materializer:
                     copies.append(copy)
                     # Opening one takes milliseconds.
                     await asyncio.sleep(0)
+        boards = described.get(self._boards_topic)
+        if boards is not None and boards.partitions != self.partition_count:
+            await self._move_boards(boards.partitions)
         # What does not exist any more is still what the stores hold.
         known = self._described | described
         if known != self._described:
-            self._stores.save_note(_NOTE, json.dumps(known))
+            self._stores.save_note(_TOPICS_NOTE, json.dumps(known))
             self._described = known
         self._drop_what_no_topic_has()
         if self._boards_topic in described:
@@ -313,6 +327,8 @@ class Materializer:
         """Find out which partitions can answer now, and tell the listener."""
         tables = self._tables.values()
         self._tables_caught_up = all(copies and all(copy.reached for copy in copies.values()) for copies in tables)
+        # Also while a partition is read that a table got since.
+        self._tables_were_read |= self._tables_caught_up
         is_complete = all(self._is_complete(name) for name in self._tables)
         for partition, copy in self._boards.items():
             if not (is_complete and copy.restored):
@@ -334,7 +350,12 @@ class Materializer:
             while some := list(itertools.islice(lacking, self._options.max_records)):
                 first, *others = (product_id for product_id, _ in some)
                 logger.info("publishing board %d and %d more again: the topic lacks some of it", first, len(others))
-                await asyncio.gather(*(self._republish(partition, *each) for each in some))
+                try:
+                    await asyncio.gather(*(self._republish(partition, *each) for each in some))
+                except BrokerUnavailable as error:
+                    # One partition may have no leader; the others go on being filled.
+                    logger.warning("boards are published again later: %s", error)
+                    return
 
     # Copies
 
@@ -348,6 +369,28 @@ class Materializer:
         copy = self._boards[partition]
         copy.partition_count = self.partition_count
         return copy
+
+    async def _move_boards(self, partitions: int) -> None:
+        """Publish the boards that belong to another partition of so many there, and then drop them here.
+
+        Each instance does so for all of its copies: to merge a board twice changes nothing. It goes on answering with
+        them until they are dropped. One that the stream writes meanwhile is in the seed of the generation that begins.
+        """
+        if self._republish is not None:
+            for copy in list(self._boards.values()):
+                misplaced = copy.misplaced(partitions)
+                if misplaced:
+                    logger.info("moving %d boards out of partition %d", len(misplaced), copy.partition)
+                for first in range(0, len(misplaced), self._options.max_records):
+                    await asyncio.gather(
+                        *(
+                            self._republish(partition_for(product_id, partitions), product_id, value)
+                            for product_id in misplaced[first : first + self._options.max_records]
+                            if (value := copy.store.get(product_id)) is not None
+                        )
+                    )
+        for copy in self._boards.values():
+            copy.place(partitions)
 
     def _open_table(self, name: TableName, partition: int) -> TableCopy:
         copies = self._tables[name]
@@ -370,7 +413,7 @@ class Materializer:
 
     def _tables_reset(self) -> None:
         self._ready.clear()
-        self._tables_caught_up = False
+        self._tables_caught_up = self._tables_were_read = False
         self._listener.tables_reset()
 
     def _drop_what_no_topic_has(self) -> None:

@@ -42,6 +42,8 @@ log = logging.getLogger(__name__)
 # A member learns of a rebalance from the answer to a heartbeat, so this is how long a planned change takes to spread.
 _HEARTBEAT_MS = 500
 _PROBE_EVERY_S = 2.0
+# Until the group hands out partitions that the topic got, nobody answers for their boards.
+_METADATA_MAX_AGE_MS = 5_000
 _ANSWER_WITHIN_S = 3.0
 _STOP_WITHIN_S = 5.0
 _RETRY_AFTER_S = 1.0
@@ -220,6 +222,7 @@ class Membership:
             request_timeout_ms=session_timeout_ms + 5000,
             max_poll_interval_ms=_NEVER_MS,
             enable_auto_commit=False,
+            metadata_max_age_ms=_METADATA_MAX_AGE_MS,
         )
 
     def _join(self, consumer: AIOKafkaConsumer) -> None:

@@ -25,6 +25,9 @@ logger = logging.getLogger(__name__)
 SLICE_S: Final = 0.002
 """The event loop is never held longer than this for one slice of records, the write of the slice apart."""
 
+NO_TOPIC: Final = ""
+"""In place of a topic's id: what the store has is whole, and its topic has to be read from the beginning."""
+
 _WARN_EVERY_S: Final = 10.0
 
 
@@ -287,7 +290,7 @@ class BeginAgain(NamedTuple):
 
     Attributes:
         reason: in words.
-        topic_lost_records: whether the store is complete and the topic is not any more.
+        topic_lost_records: whether the store is complete and the topic may not be any more.
     """
 
     reason: str
@@ -309,6 +312,8 @@ def why_begin_again(
     """
     if fill is None:
         return BeginAgain("it is new")
+    if fill.topic_id == NO_TOPIC:
+        return BeginAgain("the topic has other partitions than before", topic_lost_records=fill.restored)
     if fill.topic_id != topic_id:
         return BeginAgain("the topic was deleted and created again", topic_lost_records=fill.restored)
     if not begin <= fill.position <= end:

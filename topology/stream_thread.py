@@ -94,6 +94,7 @@ class StreamThread:
         self._status = StreamStatus()
         self._stop = threading.Event()
         self._spark: Spark | None = None
+        self._board_partitions = 0
         self._newest_snapshot = ""
         self._snapshot_changes = TableChanges(0, 0)
         self._added_before_generation = _UNKNOWN
@@ -186,7 +187,7 @@ class StreamThread:
         while True:
             began_s = None if plan is None else time.monotonic()
             topics = self._topics.wait_for_all()
-            spark = self._open_spark(topics[SCORE_EVENTS].partitions)
+            spark = self._open_spark(topics[SCORE_EVENTS].partitions, topics[HIGH_SCORES].partitions)
             self._await_tables()
             self._check_stop()
             run = self._generation_run(spark, topics, plan)
@@ -222,11 +223,14 @@ class StreamThread:
             tables = newer or tables
             catch_up = plan.next is Next.CATCH_UP
 
-    def _open_spark(self, source_partitions: int) -> Spark:
-        """Return the session, a new one when it is gone or has too few slots."""
+    def _open_spark(self, source_partitions: int, board_partitions: int) -> Spark:
+        """Return the session, a new one when it is gone, has too few slots or would publish boards in other places."""
         slots = source_partitions + generations.DEFAULT_SHUFFLE_PARTITIONS + SPARE_SLOTS
-        if self._spark is not None and (not self._spark.alive or self._spark.slots < slots):
+        # Spark keeps its producers, and they what they know of a topic for minutes.
+        places_are_others = self._board_partitions != board_partitions
+        if self._spark is not None and (not self._spark.alive or self._spark.slots < slots or places_are_others):
             self._close_spark()
+        self._board_partitions = board_partitions
         if self._spark is None:
             started = time.monotonic()
             self._spark = Spark(self._settings.spark, slots, generations.DEFAULT_SHUFFLE_PARTITIONS)
@@ -247,7 +251,8 @@ class StreamThread:
     def _generation_run(self, spark: Spark, topics: Mapping[str, TopicDescription], plan: Plan | None) -> GenerationRun:
         """Return the generation to work on; begin a new one when there is none that fits, or the plan asks for it."""
         directory = CheckpointDirectory(spark.session, self._settings.checkpoint_uri)
-        origin = Origin({name: topic.topic_id for name, topic in topics.items()}, self._settings.depth)
+        topic_ids = {name: topic.topic_id for name, topic in topics.items()}
+        origin = Origin(topic_ids, self._settings.depth, board_partitions=topics[HIGH_SCORES].partitions)
         generation = generations.current(directory)
         reason = plan.reason if plan is not None else None
         added = self._tables.changes().added

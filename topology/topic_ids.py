@@ -90,13 +90,12 @@ class TopicCatalog:
             found[name] = TopicDescription(str(topic_id), len(partitions))
         return found
 
-    async def delete_retention_ms(self, name: str) -> int | None:
-        """Return how long a topic keeps the deletes that it has compacted; None when Kafka does not tell."""
-        resources = [(_TOPIC_RESOURCE, name, ["delete.retention.ms"])]
-        response = await self._send(DescribeConfigsRequest(resources))
+    async def setting(self, topic: str, name: str) -> str | None:
+        """Return the value of a topic's setting, its own or the broker's; None when Kafka does not tell."""
+        response = await self._send(DescribeConfigsRequest([(_TOPIC_RESOURCE, topic, [name])]))
         for _, _, _, _, entries in response.resources:
             for _, value, *_ in entries:
-                return int(value)
+                return str(value)
         return None
 
     async def _send(self, request: Request[Any]) -> Any:

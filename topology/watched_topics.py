@@ -11,13 +11,14 @@ from typing import Final
 
 from topology.errors import BrokerUnavailable, TopicChanged, TopicMissing
 from topology.kafka_connection import KafkaConnection
-from topology.topic_ids import TopicDescription, topic_ids
+from topology.topic_ids import TopicCatalog, TopicDescription, topic_ids
 from topology.topic_offsets import topic_offsets
 from topology.topics import HIGH_SCORES, OUTPUTS, PLAYERS, PRODUCTS, SCORE_EVENTS, create_missing
 
 logger = logging.getLogger(__name__)
 
 _ALL: Final = (SCORE_EVENTS, PLAYERS, PRODUCTS, HIGH_SCORES)
+_COMPACTED: Final = "compact"
 _WAIT_S: Final = 1.0
 _LOOK_EVERY_S: Final = 5.0
 _QUIET_S: Final = 5.0
@@ -48,9 +49,15 @@ class WatchedTopics:
         said: set[str] = set()
         while True:
             self._check_stop()
-            found = asyncio.run(topic_ids(self._kafka, _ALL))
+            found, cleanup_policy = asyncio.run(self._describe())
             missing = {topic for topic in _ALL if topic not in found}
             if not missing:
+                if _COMPACTED not in cleanup_policy:
+                    # A broker that creates topics by itself makes such a one when this is deleted.
+                    logger.warning(
+                        "topic %s has cleanup.policy=%s, so Kafka will delete boards from it: set it to compact",
+                        HIGH_SCORES, cleanup_policy,
+                    )  # fmt: skip
                 self._topics, self._looked_at_s = found, time.monotonic()
                 return found
             if missing != said:
@@ -61,6 +68,13 @@ class WatchedTopics:
                 asyncio.run(create_missing(self._kafka, OUTPUTS))
             else:
                 self._stop.wait(_WAIT_S)
+
+    async def _describe(self) -> tuple[dict[str, TopicDescription], str]:
+        """Return the topics that exist, and the cleanup policy of `high-scores`."""
+        async with TopicCatalog(self._kafka) as catalog:
+            found = await catalog.describe(_ALL)
+            policy = await catalog.setting(HIGH_SCORES, "cleanup.policy") if HIGH_SCORES in found else None
+            return found, policy or _COMPACTED
 
     def look(self) -> None:
         """Notice what a running query does not: to Spark a topic of the same name is the same topic.
@@ -80,7 +94,7 @@ class WatchedTopics:
             now = found.get(name)
             if now is None or now.topic_id != topic.topic_id:
                 raise TopicChanged(f"topic {name} was deleted" + (" and created anew" if now else ""))
-            if name == SCORE_EVENTS and now.partitions != topic.partitions:
+            if name in (SCORE_EVENTS, HIGH_SCORES) and now.partitions != topic.partitions:
                 raise TopicChanged(f"topic {name} has {now.partitions} partitions instead of {topic.partitions}")
 
     def score_events_after(self, positions: Mapping[int, int]) -> int:

@@ -98,7 +98,9 @@ class StoresOnKafka:
         queries: asks the view.
     """
 
-    def __init__(self, topics: StoreTopics, stores: Stores, republish: Republish | None, options: FillOptions) -> None:
+    def __init__(
+        self, topics: StoreTopics, stores: Stores, republish: Republish | None, options: FillOptions, places: int
+    ) -> None:
         self.stores = stores
         self.view = View(
             self.stores.opened("leader-boards"), self.stores.opened("players"), self.stores.opened("products")
@@ -107,7 +109,7 @@ class StoresOnKafka:
             topics.kafka,
             self.stores,
             self.view,
-            places=20,
+            places=places,
             republish=republish,
             topics=topics.names,
             options=options,
@@ -133,10 +135,11 @@ async def running(
     partitions: range | None = None,
     republish: Republish | None = None,
     options: FillOptions = QUICK,
+    places: int = 20,
 ) -> AsyncIterator[StoresOnKafka]:
     """Run the stores of an instance that holds all partitions, or these; in a state directory, or in given stores."""
     stores = StateDirectory(where, "app") if isinstance(where, Path) else where
-    instance = StoresOnKafka(topics, stores, republish, options)
+    instance = StoresOnKafka(topics, stores, republish, options, places)
     await instance.materializer.start()
     instance.materializer.assign(range(topics.partitions) if partitions is None else partitions)
     try:

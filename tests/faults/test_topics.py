@@ -84,6 +84,24 @@ def test_source_grown(world: MakeWorld) -> None:
 
 
 @pytest.mark.parametrize("running", [True, False], ids=["while running", "while stopped"])
+def test_high_scores_grown(world: MakeWorld, *, running: bool) -> None:
+    fault = world(mix=NO_DELETES)
+    fault.start()
+    settle(fault)
+    if not running:
+        fault.instance.kill()
+    # What has no other place any more than the boards has to move with them.
+    fault.topics.truncate("score-events")
+    fault.topics.grow("high-scores", 6)
+    fault.flow.start()
+    if not running:
+        fault.instance.start()
+    fault.note(f"new scores shown after {fault.probe():.1f} s")
+    fault.flow.wait_for(500)
+    fault.check()
+
+
+@pytest.mark.parametrize("running", [True, False], ids=["while running", "while stopped"])
 def test_source_created_anew(world: MakeWorld, *, running: bool) -> None:
     fault = world(mix=NO_DELETES)
     fault.start()

@@ -1,9 +1,11 @@
 """The materializer against a real broker: restore, tail, faults."""
 
 import asyncio
+import json
 import logging
 import time
 from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -12,8 +14,9 @@ from aiokafka.admin import NewPartitions, RecordsToDelete
 
 from app.broker import Broker
 from tests.drivers.eventually import eventually
-from tests.drivers.stores import board
-from tests.drivers.stores_on_kafka import QUICK, StoreTopics, administration, running
+from tests.drivers.stores import board, names_and_scores
+from tests.drivers.stores_on_kafka import QUICK, StoresOnKafka, StoreTopics, administration, running
+from topology.board_producer import BoardProducer
 from topology.errors import StateUnusable
 from topology.partitioner import partition_for
 from topology.records import NOT_AN_ID, Board
@@ -24,6 +27,17 @@ logger = logging.getLogger(__name__)
 
 BOARD = board((3, 4000), (2, 2000))
 SHOWN = [("Isabelle", 4000.0), ("Mitch", 2000.0)]
+
+
+@asynccontextmanager
+async def board_producer(topics: StoreTopics, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[BoardProducer]:
+    """The service's own producer of boards, for the topics of a test."""
+    monkeypatch.setattr("topology.board_producer.HIGH_SCORES", topics.names.high_scores)
+    producer = BoardProducer(topics.kafka)
+    try:
+        yield producer
+    finally:
+        await producer.close()
 
 
 @pytest.fixture
@@ -75,12 +89,28 @@ async def test_a_restart_answers_at_once_and_goes_on_from_its_position(
     async with running(topics, tmp_path) as instance:
         home = partition_for(1, 4)
         assert instance.queries.status(home).can_answer, "before Kafka was asked"
-        assert not instance.materializer.held[home].end_is_known, "so nobody takes it for caught up"
+        assert not instance.materializer.held[home].lag_is_known, "so nobody takes it for caught up"
         assert instance.get(1) == SHOWN
         await eventually(lambda: instance.caught_up)
-        assert instance.materializer.held[home].end_is_known
+        assert instance.materializer.held[home].lag_is_known
         assert instance.get(6) == [("Mitch", 9000.0)]
         assert "filling store" not in caplog.text
+
+
+async def test_a_restart_has_not_caught_up_before_it_has_read_the_tables(topics: StoreTopics, tmp_path: Path) -> None:
+    async with running(topics, tmp_path) as instance:
+        await eventually(lambda: instance.caught_up)
+    home, of_isabelle = partition_for(1, 4), partition_for(3, 4)
+    async with AIOKafkaProducer(**topics.kafka.for_aiokafka()) as producer:
+        for player_id in range(1_000, 21_000):
+            row = f'{{"id":{player_id},"name":"Nina"}}'.encode()
+            await producer.send(topics.names.players, row, str(player_id).encode(), of_isabelle)
+        await producer.flush()
+    await topics.name(topics.names.players, {3: "Isa"})
+    async with running(topics, tmp_path) as instance:
+        assert instance.queries.status(home).can_answer
+        await eventually(lambda: instance.materializer.held[home].lag_is_known)
+        assert instance.get(1) == [("Isa", 4000.0), ("Mitch", 2000.0)]
 
 
 async def test_a_wiped_directory_is_restored(topics: StoreTopics, tmp_path: Path) -> None:
@@ -194,6 +224,45 @@ async def test_a_table_that_gets_partitions_goes_on_answering(topics: StoreTopic
         assert all(answered)
 
 
+@pytest.mark.parametrize("partitions", [6, 2], ids=["more", "fewer"])
+async def test_boards_move_when_their_topic_has_other_partitions(
+    topics: StoreTopics, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, partitions: int
+) -> None:
+    boards = {product_id: [("Elyse", float(product_id))] for product_id in range(100, 130)}
+    for product_id in boards:
+        await topics.name(topics.names.products, {product_id: f"Game {product_id}"})
+        await topics.board(product_id, board((1, product_id)))
+
+    def shown(instance: StoresOnKafka) -> dict[int, list[tuple[str, float]]]:
+        found = instance.queries.boards(range(instance.queries.partition_count), 3, 100)
+        return {product_id: names_and_scores(json.loads(body)) for product_id, body in found}
+
+    async with board_producer(topics, monkeypatch) as producer:
+        # It knows the topic as it was.
+        await producer.publish(partition_for(1, 4), 1, BOARD.to_json())
+        async with (
+            running(topics, tmp_path / "one", range(0, 6, 2), republish=producer.publish) as one,
+            running(topics, tmp_path / "other", range(1, 6, 2), republish=producer.publish) as other,
+        ):
+            await eventually(lambda: one.caught_up and other.caught_up and shown(one) | shown(other) == boards)
+            for instance, its_partitions in ((one, range(0, 6, 2)), (other, range(1, 6, 2))):
+                instance.materializer.set_active(its_partitions)
+            if partitions > topics.partitions:
+                async with administration(topics.kafka) as admin:
+                    await admin.create_partitions({topics.names.high_scores: NewPartitions(partitions)})
+            else:
+                await topics.delete(topics.names.high_scores)
+                topics.partitions = partitions
+                await topics.create(topics.names.high_scores)
+            await eventually(lambda: {one.queries.partition_count, other.queries.partition_count} == {partitions})
+            await eventually(lambda: one.caught_up and other.caught_up and shown(one) | shown(other) == boards)
+            assert not shown(one).keys() & shown(other).keys()
+            assert one.queries.count(range(6)) + other.queries.count(range(6)) == len(boards) + 1
+            # An instance that has nothing finds each board where it belongs.
+            async with running(topics, tmp_path / "new", range(partitions)) as instance:
+                await eventually(lambda: instance.caught_up and shown(instance) == boards)
+
+
 async def test_bad_records_and_transactions_stop_nothing(topics: StoreTopics, tmp_path: Path) -> None:
     home = partition_for(1, 4)
     for value in (b"", b"[]", b"\xff", b'{"generation":1}', b"x" * 900_000):
@@ -232,6 +301,18 @@ async def test_a_late_board_is_published_over_by_the_active_instance(topics: Sto
     async with running(topics, tmp_path / "other", republish=republish) as other:
         await eventually(lambda: other.caught_up)
         assert other.get(1) == SHOWN
+
+
+async def test_what_was_cut_is_read_again_with_more_places(topics: StoreTopics, tmp_path: Path) -> None:
+    whole = board(*((2, score) for score in range(9, 3, -1)))
+    async with running(topics, tmp_path, places=2) as instance:
+        await topics.board(6, Board(1, whole.known[1:], ()))
+        await topics.board(6, whole)
+        await eventually(lambda: instance.caught_up and instance.get(6, 10) == [("Mitch", 9.0), ("Mitch", 8.0)])
+    async with running(topics, tmp_path) as instance:
+        assert instance.queries.status(partition_for(6, 4)).can_answer
+        await eventually(lambda: instance.caught_up)
+        assert instance.get(6, 10) == [("Mitch", float(score)) for score in range(9, 3, -1)]
 
 
 async def test_a_late_board_read_just_before_the_end_is_not_forgotten(topics: StoreTopics, tmp_path: Path) -> None:

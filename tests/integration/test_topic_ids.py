@@ -21,8 +21,8 @@ async def test_topics_that_exist_have_an_id_and_partitions(broker: Broker) -> No
     assert found[name].partitions == 3
     assert str(uuid.UUID(found[name].topic_id)) == found[name].topic_id
     async with TopicCatalog(broker.connection) as catalog:
-        assert await catalog.delete_retention_ms(name) == 1234
-        assert await catalog.delete_retention_ms("no-such-topic") is None
+        assert await catalog.setting(name, "delete.retention.ms") == "1234"
+        assert await catalog.setting("no-such-topic", "delete.retention.ms") is None
 
 
 async def test_a_topic_that_was_created_again_has_another_id(broker: Broker) -> None:

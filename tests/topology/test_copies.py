@@ -218,9 +218,12 @@ def test_boards_that_their_topic_has_lost_are_kept_and_published_again() -> None
     for product_id in ids:
         driver.board(product_id, board((1, product_id)))
     copy = driver.boards[0]
-    copy.partition_count = 4
+    elsewhere = copy.misplaced(4)
+    copy.place(4)
     copy.begin_after_loss("another", 0)
     copy.resume(0)
+    assert elsewhere
+    assert set(elsewhere) == {product_id for product_id in ids if partition_for(product_id, 4) != 0}
     here = [product_id for product_id in ids if partition_for(product_id, 4) == 0]
     assert [product_id for product_id, _ in copy.lacking(0.0)] == here
     assert [product_id for product_id, _ in copy.store.scan()] == here
@@ -277,3 +280,18 @@ def test_a_kept_board_gives_way_to_one_of_a_later_generation() -> None:
     driver.board(7, board((1, 95), generation=2))
     assert driver.get(7) == [("Elyse", 95.0)]
     assert list(driver.boards[0].lacking(0.0)) == []
+
+
+def test_a_board_that_is_to_be_published_again_and_belongs_elsewhere_holds_nothing_back() -> None:
+    driver = StoresDriver(partitions=1)
+    copy = driver.boards[0]
+    moves = next(product_id for product_id in range(20) if partition_for(product_id, 4) != 0)
+    whole = board((3, 40), (1, 10))
+    driver.board(moves, whole)
+    driver.board(moves, Board(1, whole.known[1:], ()))
+    assert copy.fill is not None
+    assert copy.fill.position < copy.position
+    copy.place(4)
+    assert stored(driver, moves) is None
+    assert list(copy.lacking(0.0)) == []
+    assert copy.fill.position == copy.position

@@ -15,18 +15,19 @@ from topology.generation_run import GenerationRun
 from topology.generations import Generation, Origin
 from topology.spark import Spark
 
-ORIGIN = Origin({"score-events": "a", "players": "b"}, depth=10, topology_version=1)
+ORIGIN = Origin({"score-events": "a", "players": "b"}, depth=10, topology_version=1, board_partitions=4)
 
 
 @pytest.mark.parametrize(
     ("wanted", "reason"),
     [
         (ORIGIN, None),
-        (Origin({"players": "b"}, 10, 1), None),
-        (Origin({"score-events": "x", "players": "b"}, 10, 1), "topic score-events was created anew"),
-        (Origin({"score-events": "a", "products": "c"}, 10, 1), "topic products was created anew"),
-        (Origin(ORIGIN.topic_ids, 5, 1), "LEADERBOARD_DEPTH 5 instead of 10"),
-        (Origin(ORIGIN.topic_ids, 10, 2), "topology version 2 instead of 1"),
+        (Origin({"players": "b"}, 10, 1, 4), None),
+        (Origin({"score-events": "x", "players": "b"}, 10, 1, 4), "topic score-events was created anew"),
+        (Origin({"score-events": "a", "products": "c"}, 10, 1, 4), "topic products was created anew"),
+        (Origin(ORIGIN.topic_ids, 5, 1, 4), "LEADERBOARD_DEPTH 5 instead of 10"),
+        (Origin(ORIGIN.topic_ids, 10, 2, 4), "topology version 2 instead of 1"),
+        (Origin(ORIGIN.topic_ids, 10, 1, 6), "topic high-scores has 6 partitions instead of 4"),
     ],
 )
 def test_another_origin_needs_another_generation(wanted: Origin, reason: str | None) -> None:
@@ -38,10 +39,13 @@ def test_a_generation_survives_its_file() -> None:
     assert Generation.from_json(generation.to_json()) == generation
 
 
-def test_a_file_of_an_older_version_speaks_of_a_seed() -> None:
+def test_a_file_of_an_older_version_speaks_of_a_seed_and_not_of_partitions() -> None:
     fields = json.loads(Generation(7, ORIGIN).to_json())
     del fields["seeded"]
-    assert Generation.from_json(json.dumps(fields)).seeded
+    del fields["origin"]["board_partitions"]
+    older = Generation.from_json(json.dumps(fields))
+    assert older.seeded
+    assert older.origin.difference(ORIGIN) is None
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"number": 1}', '{"number": "x", "origin": {}}'])
