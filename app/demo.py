@@ -95,7 +95,7 @@ async def _boards_are_served(service: Service, settings: Settings) -> None:
     while service.stream_status is None or service.stream_status.state is not StreamState.RUNNING:
         await asyncio.sleep(_POLL_S)
     ends = (await topic_offsets(settings.kafka, HIGH_SCORES, service.materializer.partition_count)).end
-    while any(service.materializer.position(partition) < end for partition, end in ends.items()):
+    while any(service.materializer.copy_status(partition).position < end for partition, end in ends.items()):
         await asyncio.sleep(_POLL_S)
 
 

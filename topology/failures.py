@@ -39,13 +39,9 @@ class Failures:
         self._without_commit = 0
 
     def committed(self) -> None:
-        """Take note of a batch that was committed: the checkpoint can be used."""
+        """Take note of a checkpoint that can be used: it is new, or a batch was committed to it."""
         self._without_commit = 0
         self.checkpoint_trouble = None
-
-    def begun_anew(self) -> None:
-        """Take note of a new generation, which has a checkpoint of its own."""
-        self.committed()
 
     def add(self, error: Exception, *, ran_s: float, session_lives: bool) -> None:
         """Take note of a failure.

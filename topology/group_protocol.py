@@ -44,7 +44,6 @@ class GroupAssignor:
     Args:
         topic: the topic whose partitions are the store's.
         num_standby_replicas: see `AssignorSettings`.
-        acceptable_lag_records: see `AssignorSettings`.
         describe: returns this member as it is now; its id does not matter.
         accept: takes what the leader answered. Neither may be slow: no heartbeat is sent while they run.
     """
@@ -56,13 +55,11 @@ class GroupAssignor:
         topic: str,
         *,
         num_standby_replicas: int,
-        acceptable_lag_records: int,
         describe: Callable[[], Member],
         accept: Callable[[Assignment], None],
     ) -> None:
         self._topic = topic
         self._num_standby_replicas = num_standby_replicas
-        self._acceptable_lag_records = acceptable_lag_records
         self._describe = describe
         self._accept = accept
 
@@ -87,7 +84,7 @@ class GroupAssignor:
                 readable.append(decode_member(member_id, metadata.user_data))
             except InvalidRecord as error:
                 log.error("member %s of the group gets no tasks: %s", member_id, error)
-        settings = AssignorSettings(len(partitions), self._num_standby_replicas, self._acceptable_lag_records)
+        settings = AssignorSettings(len(partitions), self._num_standby_replicas)
         answers = {member_id: encode_assignment(answer) for member_id, answer in decide(readable, settings).items()}
         return {
             member_id: ConsumerProtocolMemberAssignment(0, [], answers.get(member_id, b"")) for member_id in members

@@ -223,11 +223,6 @@ class Materializer:
         """How long score events took to the boards."""
         return self._shared.freshness
 
-    def position(self, partition: int) -> int:
-        """Return the offset of `high-scores` that the copy of `partition` reads next; 0 without a copy."""
-        copy = self._boards.get(partition)
-        return copy.fill.position if copy is not None and copy.fill is not None else 0
-
     def copy_status(self, partition: int) -> CopyStatus:
         """Return how far the copy of `partition` is; also for one that this instance does not hold."""
         copy = self._boards.get(partition)

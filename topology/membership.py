@@ -28,7 +28,7 @@ from aiokafka.errors import (
     TopicAuthorizationFailedError,
 )
 
-from topology.assignor import ACCEPTABLE_LAG_RECORDS, Tasks
+from topology.assignor import Tasks
 from topology.errors import Fix, LeaderboardError
 from topology.group_protocol import Assignment, GroupAssignor
 from topology.host_metadata import ClusterMap, HostInfo
@@ -60,14 +60,12 @@ class MembershipSettings:
     Attributes:
         session_timeout_ms: how long the group keeps a member that is silent.
         num_standby_replicas: how many warm copies of a partition there are beside the active one.
-        acceptable_lag_records: how far behind a copy may be to count as caught up.
         fingerprint: the settings that have to be the same at every instance, as text that people can compare.
         topic: the topic whose partitions are the store's.
     """
 
     session_timeout_ms: int = 6000
     num_standby_replicas: int = 1
-    acceptable_lag_records: int = ACCEPTABLE_LAG_RECORDS
     fingerprint: str = ""
     topic: str = HIGH_SCORES
 
@@ -206,7 +204,6 @@ class Membership:
         assignor = GroupAssignor(
             self._settings.topic,
             num_standby_replicas=self._settings.num_standby_replicas,
-            acceptable_lag_records=self._settings.acceptable_lag_records,
             describe=self._describe,
             accept=self._accept,
         )

@@ -273,7 +273,7 @@ class StreamThread:
             else:
                 generation = generations.begin_first(directory, origin)
             # Before its seed is published, which may fail: what came before was not this one's.
-            self._failures.begun_anew()
+            self._failures.committed()
         generations.publish_seed(spark, directory, generation)
         generations.delete_older(directory, generation)
         if reason is not None:

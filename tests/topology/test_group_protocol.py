@@ -76,7 +76,6 @@ def assignor(accepted: list[Assignment]) -> GroupAssignor:
     return GroupAssignor(
         "boards",
         num_standby_replicas=1,
-        acceptable_lag_records=10,
         describe=lambda: MEMBER,
         accept=accepted.append,
     )
