@@ -327,6 +327,8 @@ def _conf(settings: SparkSettings, slots: int, shuffle_partitions: int) -> dict[
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.shuffle.partitions": str(shuffle_partitions),
         "spark.sql.streaming.metricsEnabled": "false",
+        # By default a query that does not stop is waited for as long as the process lives.
+        "spark.sql.streaming.stopTimeout": "60s",
         # Each table that is broadcast takes a page of its own, for each batch anew: 32 MB by default.
         "spark.buffer.pageSize": "1m",
         # What real-time mode asks of the state, from the first batch on.

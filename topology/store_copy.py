@@ -166,8 +166,10 @@ class StoreCopy(ABC):
 
     def judged(self) -> Judged:
         """Return the records that this process has looked at. Called from another thread as well."""
-        # In this order: what is read meanwhile counts as unusable at worst, never as clean.
-        begin, end, topic_id = self.judged_from, self.position, self.fill.topic_id if self.fill else ""
+        # In this order: what is read meanwhile counts as unusable at worst, never as clean, and what is read of a new
+        # topic at worst as read of the old one, which nobody asks for any more.
+        topic_id = self.fill.topic_id if self.fill else ""
+        begin, end = self.judged_from, self.position
         return Judged(self.topic, topic_id, self.partition, begin, end, unusable=self.unusable > 0)
 
     def rewind(self) -> None:
