@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from pyspark.sql import SparkSession
 
@@ -22,7 +23,8 @@ class CheckpointDirectory:
     """
 
     def __init__(self, session: SparkSession, uri: str) -> None:
-        self.uri = uri.rstrip("/")
+        # Hadoop takes a path as it stands: a space that is %20 in a file's URI would become those three characters.
+        self._root = (unquote(uri) if urlsplit(uri).scheme == "file" else uri).rstrip("/")
         self._jvm: Any = session._jvm
         try:
             with translated():
@@ -33,8 +35,8 @@ class CheckpointDirectory:
             raise CheckpointUnusable(f"LEADERBOARD_CHECKPOINT_URI {uri} cannot be used: {error}") from error
 
     def child(self, name: str) -> str:
-        """Return the URI of something in this directory."""
-        return f"{self.uri}/{name}"
+        """Return where something in this directory is, as Spark and Hadoop take it."""
+        return f"{self._root}/{name}"
 
     def names(self, under: str = "") -> list[str]:
         """Return the names in this directory, or in one that it has."""
@@ -76,4 +78,4 @@ class CheckpointDirectory:
             self._files.delete(self._path(name), True)
 
     def _path(self, name: str) -> Any:
-        return self._jvm.org.apache.hadoop.fs.Path(self.child(name) if name else self.uri)
+        return self._jvm.org.apache.hadoop.fs.Path(self.child(name) if name else self._root)

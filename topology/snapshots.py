@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from topology.leaderboard import BOARD_SCHEMA, ENTRY, SEED_SCHEMA, Tables, best
-from topology.spark import TASKS_BESIDE
+from topology.spark import TASKS_BESIDE, read_parquet
 
 PLAYERS_SCHEMA = "player_id bigint"
 PRODUCTS_SCHEMA = "product_id bigint"
@@ -161,15 +161,15 @@ def write_floors(floor_scores: DataFrame, uri: str) -> None:
 
 def read_seed(session: SparkSession, uri: str) -> DataFrame:
     """Return the seed under a URI, as `leaderboard.SEED_SCHEMA`."""
-    return session.read.schema(SEED_SCHEMA).parquet(uri)
+    return read_parquet(session, SEED_SCHEMA, uri)
 
 
 def read_tables(session: SparkSession, uri: str, seed: DataFrame | None) -> Tables:
     """Return the snapshot under a URI, with a seed, as the tables of the query."""
     return Tables(
-        players=session.read.schema(PLAYERS_SCHEMA).parquet(f"{uri}/players"),
-        products=session.read.schema(PRODUCTS_SCHEMA).parquet(f"{uri}/products"),
-        floors=session.read.schema(FLOORS_SCHEMA).parquet(f"{uri}/floors"),
+        players=read_parquet(session, PLAYERS_SCHEMA, f"{uri}/players"),
+        products=read_parquet(session, PRODUCTS_SCHEMA, f"{uri}/products"),
+        floors=read_parquet(session, FLOORS_SCHEMA, f"{uri}/floors"),
         seed=seed,
     )
 

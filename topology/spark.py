@@ -256,6 +256,11 @@ def checkpoint_conf(uri: str) -> Mapping[str, str]:
     return _LOCAL_CHECKPOINT if urlsplit(uri).scheme == "file" else {}
 
 
+def read_parquet(session: SparkSession, schema: str, path: str) -> DataFrame:
+    """Return the Parquet files under a path, taken as it stands: Spark would look for a pattern in it."""
+    return session.read.schema(schema).option("__globPaths__", value=False).parquet(path)
+
+
 @contextlib.contextmanager
 def translated() -> Iterator[None]:
     """Translate the errors of Spark and its gateway: the one boundary where they become QueryFailed."""

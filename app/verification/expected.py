@@ -17,7 +17,7 @@ from app.errors import NotComparable
 from app.verification.comparison import Board, Names, Place
 from app.verification.records import judge_row, judge_score
 from topology.errors import TopicMissing
-from topology.spark import COMMITTED_ONLY, Spark, translated
+from topology.spark import COMMITTED_ONLY, Spark, read_parquet, translated
 from topology.topic_ids import topic_ids
 from topology.topic_offsets import TopicOffsets, topic_offsets
 from topology.topics import PLAYERS, PRODUCTS, SCORE_EVENTS
@@ -142,7 +142,7 @@ class Expectation:
 
     def _judged(self, topic: str) -> DataFrame:
         schema = _SCORES_SCHEMA if topic == SCORE_EVENTS else _ROWS_SCHEMA
-        return self._spark.session.read.schema(schema).parquet(self._path(topic))
+        return read_parquet(self._spark.session, schema, self._path(topic))
 
     def _best(self, scores: DataFrame) -> DataFrame:
         """Return the best places of each product, in order: the higher score, then the earlier record."""
@@ -172,7 +172,8 @@ class Expectation:
         return {row.id: row.name for row in self._table(topic).join(wanted, "id").collect()}
 
     def _path(self, topic: str) -> str:
-        return (self._directory / topic).as_uri()
+        # No URI: Spark would take a space that is %20 there for those three characters.
+        return f"file://{self._directory / topic}"
 
 
 def _scores(records: DataFrame) -> DataFrame:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from aiokafka import AIOKafkaConsumer
@@ -150,7 +151,12 @@ def test_boards_that_become_right_meanwhile_are_equal(cluster: Cluster) -> None:
     )
 
 
-def test_events_that_are_gone_are_told_and_no_difference(cluster: Cluster) -> None:
+def test_events_that_are_gone_are_told_and_no_difference(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = tmp_path / "für [eine] Weile"
+    directory.mkdir()
+    monkeypatch.setenv("TMPDIR", str(directory))
     cluster.inputs.truncate(SCORE_EVENTS, 4)
     cluster.send_scores([(3000.0, 1, 1)])
     boards = cluster.reference.boards(10)
@@ -161,6 +167,7 @@ def test_events_that_are_gone_are_told_and_no_difference(cluster: Cluster) -> No
     gone = sum(map(len, boards.values())) - 1
     assert note.startswith("note: score-events has lost records (partition 0 begins at ")
     assert note.endswith(f"); {gone} served entries are not in the topic any more")
+    assert list(tmp_path.rglob("*")) == [directory], "nothing is left of it"
 
 
 def test_what_cannot_be_compared_is_one_line_and_says_what_to_do(cluster: Cluster) -> None:

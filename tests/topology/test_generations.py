@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from app.checkpoint_identity import checkpoint_identity
 from tests.drivers.stream_threads import NoTables
-from topology import generations
+from topology import generations, snapshots
 from topology.checkpoint import CheckpointDirectory
 from topology.errors import CheckpointUnusable
 from topology.generation_run import GenerationRun
@@ -57,6 +58,22 @@ def test_a_file_that_is_no_generation_is_refused(text: str) -> None:
 @pytest.fixture
 def directory(spark: Spark, tmp_path: Path) -> CheckpointDirectory:
     return CheckpointDirectory(spark.session, (tmp_path / "check point").as_uri())
+
+
+@pytest.mark.parametrize("name", ["check point", "Spielstände", "a%20b", "a[b]{c,d}*"])
+def test_a_directory_is_where_its_uri_says(spark: Spark, tmp_path: Path, name: str) -> None:
+    uri = (tmp_path / name).as_uri()
+    checkpoint_identity(uri)
+    directory = CheckpointDirectory(spark.session, uri)
+    directory.write_text("note", "here")
+    rows = snapshots.ids(spark.session, "player_id", [1, 2])
+    snapshots.write_rows(snapshots.Rows(rows, rows.withColumnRenamed("player_id", "product_id")), directory.child("t"))
+    snapshots.write_floors(spark.session.createDataFrame([(1, 2.0)], snapshots.FLOORS_SCHEMA), directory.child("t"))
+    tables = snapshots.read_tables(spark.session, directory.child("t"), None)
+    assert (tables.players.count(), tables.floors.count() if tables.floors else 0) == (2, 1)
+    assert (tmp_path / name / "note").read_text() == "here"
+    assert sorted(directory.names()) == ["identity", "note", "t"]
+    assert [path.name for path in tmp_path.iterdir()] == [name], "nothing lies elsewhere"
 
 
 def test_there_is_no_generation_in_an_empty_directory(directory: CheckpointDirectory) -> None:
