@@ -28,6 +28,7 @@ DIFFERENT: Final = 3
 
 _SLOTS: Final = 2
 _PAUSE_S: Final = 1.0
+_EXIT_WITHIN_S: Final = 10.0
 
 log = logging.getLogger(__name__)
 
@@ -131,6 +132,8 @@ def _spark(settings: Settings) -> Iterator[tuple[Spark, Path]]:
             log_file=directory / "spark.log",
             driver_memory=settings.driver_memory,
             driver_flags=tuple(spark_class_data(jars).flags()),
+            # In order: PySpark listens to a JVM that has run Python, and would print a traceback were it suddenly gone.
+            exit_within_s=_EXIT_WITHIN_S,
         )
         with contextlib.closing(Spark(own, _SLOTS, _SLOTS)) as spark:
             yield spark, directory

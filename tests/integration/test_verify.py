@@ -167,6 +167,7 @@ def test_events_that_are_gone_are_told_and_no_difference(
     gone = sum(map(len, boards.values())) - 1
     assert note.startswith("note: score-events has lost records (partition 0 begins at ")
     assert note.endswith(f"); {gone} served entries are not in the topic any more")
+    assert "Traceback" not in done.stderr
     assert list(tmp_path.rglob("*")) == [directory], "nothing is left of it"
 
 
