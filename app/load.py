@@ -26,6 +26,8 @@ from topology.topics import INPUTS, OUTPUTS, PLAYERS, PRODUCTS, SCORE_EVENTS, cr
 
 CHUNK_RECORDS = 5_000
 REQUEST_TIMEOUT_MS = 30_000
+MAX_RECORD_BYTES = 2**20 - 128
+"""Key and value: 1 MiB, which aiokafka and a broker take by default, without what Kafka adds to a lone record."""
 
 Record = tuple[bytes | None, bytes | None]
 
@@ -65,7 +67,7 @@ async def load(kafka: KafkaConnection, files: DataFiles) -> int:
         files: what to produce.
 
     Raises:
-        SetupError: a file cannot be read or has a malformed line; the message says where.
+        SetupError: a file cannot be read, or has a line that is malformed or too long; the message says where.
         BrokerUnavailable: Kafka cannot be reached or did not take the records.
     """
     with ExitStack() as opened:
@@ -100,7 +102,11 @@ class _Source:
             self.file.seek(0)
             for number, line in enumerate(self.file, start=1):
                 if text := line.strip():
-                    yield self._parse(text, number)
+                    key, value = self._parse(text, number)
+                    if len(key or b"") + len(value or b"") > MAX_RECORD_BYTES:
+                        too_long = f"{self.path} line {number} is a record of more than {MAX_RECORD_BYTES} bytes"
+                        raise SetupError(too_long, "make it shorter, or leave it out")
+                    yield key, value
         except OSError as error:
             raise _unreadable(self.path, error) from error
 

@@ -11,7 +11,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from app.broker import Broker
 from app.errors import SetupError
-from app.load import DataFiles, load, sample_files
+from app.load import MAX_RECORD_BYTES, DataFiles, load, sample_files
 from topology.errors import BrokerUnavailable
 from topology.kafka_connection import KafkaConnection
 from topology.topics import INPUTS, PLAYERS, PRODUCTS, SCORE_EVENTS, create_missing
@@ -102,6 +102,16 @@ async def test_a_malformed_line_is_named_before_anything_is_done(tmp_path: Path,
     bad.write_text(f"1|{{}}\n\n{line}\n")
     with pytest.raises(SetupError, match=f"{bad} line 3 has no key: write key.json"):
         await load(KafkaConnection("127.0.0.1:1"), DataFiles(players=good, products=bad))
+
+
+async def test_a_record_that_is_too_large_is_named_before_anything_is_done(tmp_path: Path, own_broker: Broker) -> None:
+    players, scores = tmp_path / "players", tmp_path / "scores"
+    players.write_text(f"1|{'x' * (MAX_RECORD_BYTES - 1)}\n")
+    scores.write_text(f"{{}}\n{'x' * (MAX_RECORD_BYTES + 1)}\n")
+    with pytest.raises(SetupError, match=f"{scores} line 2 is a record of more than {MAX_RECORD_BYTES} bytes: make"):
+        await load(KafkaConnection("127.0.0.1:1"), DataFiles(players=players, scores=scores))
+    with own_broker as broker:
+        assert await load(broker.connection, DataFiles(players=players)) == 1, "the largest that Kafka takes by default"
 
 
 async def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
