@@ -220,15 +220,21 @@ class Broker:
             return
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         tool = ["kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", "-c", str(properties)]
-        with self.log_path.open("ab") as output:
-            done = subprocess.run(
-                [*java_command, *tool],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                timeout=FORMAT_DEADLINE_S,
-                check=False,
-            )
+        try:
+            with self.log_path.open("ab") as output:
+                done = subprocess.run(
+                    [*java_command, *tool],
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    timeout=FORMAT_DEADLINE_S,
+                    check=False,
+                )
+        except subprocess.TimeoutExpired as error:
+            raise BrokerFailed(
+                f"the broker's storage in {self._data_dir} was not formatted within {FORMAT_DEADLINE_S} s",
+                f"see {self.log_path}",
+            ) from error
         if done.returncode != 0:
             raise BrokerFailed(f"the broker's storage in {self._data_dir} cannot be formatted", f"see {self.log_path}")
 

@@ -76,6 +76,14 @@ def test_a_data_dir_that_cannot_be_written_is_one_clear_error(tmp_path: Path) ->
         Broker(tmp_path / "file" / "data").start()
 
 
+def test_a_storage_that_is_formatted_too_slowly_is_one_clear_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.broker.FORMAT_DEADLINE_S", 0.01)
+    with pytest.raises(BrokerFailed, match=rf"storage in {tmp_path} was not formatted .*: see {tmp_path}/broker\.log"):
+        Broker(tmp_path).start()
+
+
 def test_a_data_dir_with_a_comma_is_one_clear_error_and_is_not_made(tmp_path: Path) -> None:
     with pytest.raises(SetupError, match=r"cannot write in .*/a,b: choose a directory without a comma"):
         Broker(tmp_path / "a,b").start()
