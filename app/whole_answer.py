@@ -1,8 +1,8 @@
-"""Sending an answer of one piece: in one write.
+"""Sending an answer of one piece: in one write, unless it is large.
 
 uvicorn searches each name and value of an answer for what would end a line, and writes head and body apart. Here the
-line ends of the whole head are counted, and head and body go out together (decision 9). Whatever else an application
-sends, or a connection needs, is left to uvicorn.
+line ends of the whole head are counted, and head and body go out together (decision 9), but for a body that many may
+read at once and slowly. Whatever else an application sends, or a connection needs, is left to uvicorn.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from api.answers import Headers
 _LENGTH: Final = b"content-length"
 _CONNECTION: Final = b"\r\nconnection:"
 _NOT_MODIFIED: Final = 304
+_JOINED_BYTES: Final = 64 * 1024
+"""The largest body that is copied to stand behind its head: a connection holds what its client has not taken."""
 
 
 class WholeAnswer:
@@ -67,7 +69,13 @@ def sent_at_once(cycle: Any, status: int, headers: Headers, body: bytes) -> bool
     cycle.waiting_for_100_continue = False
     cycle.response_started = cycle.response_complete = True
     of_server = b"".join(b"%b: %b\r\n" % header for header in cycle.default_headers)
-    cycle.transport.write(b"".join((STATUS_LINE[status], of_server, lines, body)))
+    head = (STATUS_LINE[status], of_server, lines)
+    if len(body) <= _JOINED_BYTES:
+        cycle.transport.write(b"".join((*head, body)))
+    else:
+        # The body itself: clients that take it slowly hold one between them, not a copy each.
+        cycle.transport.write(b"".join(head))
+        cycle.transport.write(body)
     cycle.message_event.set()
     cycle.on_response()
     return True

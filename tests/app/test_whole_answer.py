@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import ExitStack
+from unittest.mock import Mock
 
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from app.http_connection import Connection
+from app.whole_answer import sent_at_once
 from tests.drivers.http_instance import exchange, free_host, serving, without_dates
 from topology.host_metadata import HostInfo
 
@@ -127,3 +129,23 @@ def test_an_answer_that_never_gets_its_body_is_an_error_and_not_half_an_answer(o
 def test_the_comparison_sees_answers(of_uvicorn: HostInfo) -> None:
     answer = without_dates(exchange(of_uvicorn, LAST % 0))
     assert answer == b'HTTP/1.1 200 OK\r\ncontent-length: 3\r\netag: "a"\r\nconnection: close\r\n\r\nabc'
+
+
+class Written(list[bytes]):
+    """A transport that keeps what it was given."""
+
+    write = list.append
+
+
+@pytest.mark.parametrize(("length", "writes"), [(3, 1), (64 * 1024, 1), (64 * 1024 + 1, 2)])
+def test_a_large_body_is_handed_on_as_it_is_so_that_slow_clients_hold_one_between_them(
+    length: int, writes: int
+) -> None:
+    written, content = Written(), b"x" * length
+    cycle = Mock(disconnected=False, scope={"method": "GET"}, default_headers=[], transport=written)
+    cycle.flow.write_paused = False
+    assert sent_at_once(cycle, 200, [(b"content-length", b"%d" % length)], content)
+    assert len(written) == writes
+    assert b"".join(written) == b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%b" % (length, content)
+    if writes > 1:
+        assert written[-1] is content
