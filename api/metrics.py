@@ -63,7 +63,11 @@ def metrics_routes(components: Components, peers: Peers, traffic: Traffic, versi
         },
     )
     async def metrics(request: Request) -> Response:
-        encode, content_type = choose_encoder(request.headers.get("accept", ""))
+        try:
+            encode, content_type = choose_encoder(request.headers.get("accept", ""))
+        except (TypeError, ValueError):
+            # It compares versions as numbers, whatever they are.
+            encode, content_type = choose_encoder("")
         parts = []
         for family in registry.collect():
             parts.append(encode(_One(family)))

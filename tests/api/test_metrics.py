@@ -281,6 +281,16 @@ async def test_open_metrics_are_given_when_asked_for(cluster: Cluster) -> None:
     assert {"leaderboard_http_requests", "leaderboard_dead_letters", "leaderboard_boards"} <= names
 
 
+@pytest.mark.parametrize("version", ["abc", "1.x.y", '"1.0.0"'])
+@pytest.mark.parametrize("kind", ["application/openmetrics-text", "text/plain"])
+async def test_who_asks_for_a_version_that_is_none_gets_the_plain_text(
+    cluster: Cluster, kind: str, version: str
+) -> None:
+    response = await cluster.get("/metrics", accept=f"{kind}; version={version}")
+    assert response.status_code == 200
+    assert response.headers["content-type"].startswith("text/plain; version=0.0.4")
+
+
 async def exported(cluster: Cluster) -> set[str]:
     """Return the names as queries have them; those of histograms without `_bucket` and the like."""
     return {
