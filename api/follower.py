@@ -31,6 +31,8 @@ log = logging.getLogger(__name__)
 
 AGAIN_S: Final = 0.25
 """How long to wait until a host that has just failed is asked once more, when nobody else can be."""
+_AGAIN_MOST_S: Final = 2.0
+"""The same when it has failed again and again: each time it is twice as long, up to this."""
 POSITION_WITHIN_S: Final = 3.0
 """How long a copy may take to reach a position: the topic may have been created anew, and its offsets with it."""
 _LOOK_S: Final = 0.02
@@ -75,6 +77,8 @@ class Follower:
         self._again: asyncio.TimerHandle | None = None
         self._stopped = False
         self._unreadable = False
+        self._unreached = False
+        self._again_s = AGAIN_S
         self.is_local = False
 
     def follow(self, *, reload: bool = False) -> None:
@@ -166,6 +170,7 @@ class Follower:
             self._feed.put(self.partition, product_id, board)
         self._feed.completed(self.partition, set(boards))
         self.is_local, self._unreadable = True, False
+        self._reached()
 
     # A holder's stream
 
@@ -176,10 +181,19 @@ class Follower:
         target = f"/internal/events?partition={self.partition}&limit={self._limit}{product}&at_least={at_least}"
         was_down = host in self._peers.down.avoided()
         reason = await self._peers.follow(host, target, stream.take)
-        log.info("the stream of partition %d from %s ended: %s", self.partition, host, reason)
+        if stream.began:
+            self._reached()
+        # Once: there may be hundreds of streams, and their only holder away for long.
+        level = logging.DEBUG if self._unreached else logging.INFO
+        log.log(level, "the stream of partition %d from %s ended: %s", self.partition, host, reason)
+        self._unreached = not stream.began
         if was_down and not stream.began:
             # It was the last hope, and still is.
-            await asyncio.sleep(AGAIN_S)
+            again_s, self._again_s = self._again_s, min(2 * self._again_s, _AGAIN_MOST_S)
+            await asyncio.sleep(again_s)
+
+    def _reached(self) -> None:
+        self._unreached, self._again_s = False, AGAIN_S
 
     # Tasks
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import time
 from dataclasses import replace
 
 import httpx
@@ -185,6 +187,34 @@ async def test_a_failover_is_not_noticed(cluster: Cluster, error: Exception) -> 
     for each in clients:
         assert len((await each.take(1))[0].data) == 1
         await each.stream.leave()
+
+
+async def test_holders_that_are_away_are_named_once_and_asked_less_and_less(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("api.follower.AGAIN_S", 0.02)
+    caplog.set_level(logging.INFO, "api.follower")
+
+    def told() -> list[str]:
+        return [each for each in caplog.messages if each.startswith("the stream of partition")]
+
+    active, standby, other = cluster.holders(1)
+    for number in (active, standby):
+        cluster.kill(number)
+    began_s = time.monotonic()
+    events = await cluster.events("/leaderboard/1/events", at=other)
+    # Each holder once, then with pauses of 20, 40, 80, 160 and 320 ms.
+    await eventually(lambda: len(cluster.network.requests) >= 8)
+    assert time.monotonic() - began_s > 0.5
+    assert len(told()) == 1
+    cluster.revive(active)
+    await events.take(1)
+    cluster.kill(active)
+    asked = len(cluster.network.requests)
+    # As after the first failure: 4 s if the pauses went on where they were.
+    await eventually(lambda: len(cluster.network.requests) >= asked + 4, deadline_s=3)
+    assert len(told()) == 3
+    await events.stream.leave()
 
 
 @pytest.mark.parametrize("target", ["/leaderboard/1/events", "/leaderboard/events"])
