@@ -179,14 +179,17 @@ class Feeds:
 
     def _take_changes(self) -> None:
         until = time.monotonic() + _SLICE_S
-        while self._dirty and time.monotonic() < until:
-            product_id, _ = self._dirty.popitem()
-            for follower in self._followers_of(product_id):
-                if follower.is_local:
-                    follower.changed(product_id)
-        self._taking = bool(self._dirty)
-        if self._taking:
-            asyncio.get_running_loop().call_soon(self._take_changes)
+        try:
+            while self._dirty and time.monotonic() < until:
+                product_id, _ = self._dirty.popitem()
+                for follower in self._followers_of(product_id):
+                    if follower.is_local:
+                        follower.changed(product_id)
+        finally:
+            # Also after an error, or no change would be taken any more.
+            self._taking = bool(self._dirty)
+            if self._taking:
+                asyncio.get_running_loop().call_soon(self._take_changes)
 
     def _followers_of(self, product_id: int) -> list[Follower]:
         partition = self._queries.partition_for(product_id)

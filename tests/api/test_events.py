@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from dataclasses import replace
+from unittest.mock import Mock
 
 import httpx
 import pytest
@@ -214,6 +215,22 @@ async def test_holders_that_are_away_are_named_once_and_asked_less_and_less(
     # As after the first failure: 4 s if the pauses went on where they were.
     await eventually(lambda: len(cluster.network.requests) >= asked + 4, deadline_s=3)
     assert len(told()) == 3
+    await events.stream.leave()
+
+
+async def test_an_error_with_one_change_keeps_back_no_others(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    loop, errors = asyncio.get_running_loop(), list[str]()
+    # Else the error of a callback fails the test.
+    monkeypatch.setattr(loop, "call_exception_handler", lambda context: errors.append(str(context["exception"])))
+    active = cluster.holders(1)[0]
+    events = await cluster.events("/leaderboard/1/events", at=active)
+    await events.next()
+    with monkeypatch.context() as patch:
+        patch.setattr(cluster.queries[active], "get", Mock(side_effect=RuntimeError("unforeseen")))
+        cluster.change(1, board_of(1, 2), at=[active])
+        await eventually(lambda: errors == ["unforeseen"])
+    cluster.change(1, board_of(1, 1), at=[active])
+    assert len((await events.take(1))[0].data) == 1
     await events.stream.leave()
 
 
