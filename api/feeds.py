@@ -1,4 +1,4 @@
-"""All feeds of an instance: each there once, however many read it, and only as long as somebody does.
+"""All feeds of an instance: each there once, however many read it, and only as long as somebody does or may return.
 
 Knows what the copies of this instance tell (`topology.listener.Watcher`), and looks from time to time whether somebody
 else has become the first choice for a partition. A change reaches its feeds in the next turn of the event loop.
@@ -24,6 +24,10 @@ from api.router import Router
 
 _LOOK_EVERY_S: Final = 0.5
 _SLICE_S: Final = 0.002
+_KEPT_S: Final = 30.0
+"""How long a feed of all boards is there without a reader: only there can one that comes again go on."""
+_KEPT_MOST: Final = 4
+"""So many feeds are there without a reader: each holds every board, and there may be one for each limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +46,7 @@ class Scope:
 
 
 class Feeds:
-    """The feeds that somebody reads.
+    """The feeds that somebody reads, or has just read.
 
     Args:
         components: what the instance answers with.
@@ -56,6 +60,7 @@ class Feeds:
         self._router = router
         self._peers = peers
         self._feeds: dict[Scope, Feed] = {}
+        self._kept: dict[Scope, asyncio.TimerHandle] = {}
         self._followers: dict[Scope, list[Follower]] = {}
         self._by_product: dict[int, set[Follower]] = {}
         self._by_partition: dict[int, set[Follower]] = {}
@@ -71,7 +76,7 @@ class Feeds:
 
     @contextmanager
     def reader(self, scope: Scope, last_event_id: bytes | None = None) -> Iterator[Reader]:
-        """Open a place in a feed; the feed is there as long as any is open.
+        """Open a place in a feed; the feed is there as long as any is open, and of all boards a while longer.
 
         Args:
             scope: what to read.
@@ -82,6 +87,7 @@ class Feeds:
             self._close(scope)
             feed = None
         feed = feed or self._open(scope)
+        self._keep_no_longer(scope)
         reader = Reader(feed, last_event_id)
         feed.add(reader)
         try:
@@ -89,11 +95,13 @@ class Feeds:
         finally:
             feed.remove(reader)
             if not feed.readers and self._feeds.get(scope) is feed:
-                self._close(scope)
+                self._leave(scope, feed)
 
     def end(self) -> None:
         """End all streams, also those that come later: the instance stops, and readers find another one."""
         self._ended = True
+        for scope in list(self._kept):
+            self._close(scope)
         for feed in list(self._feeds.values()):
             feed.close()
 
@@ -113,7 +121,23 @@ class Feeds:
         self._follow(scope, feed)
         return feed
 
+    def _leave(self, scope: Scope, feed: Feed) -> None:
+        """Close a feed without readers: now, or later when ids that clients have of it mean nothing to another one."""
+        if feed.closed or not isinstance(feed.format, AllBoards):
+            self._close(scope)
+            return
+        if len(self._kept) >= _KEPT_MOST:
+            self._close(next(iter(self._kept)))
+        # In no request's context, as what the feed has begun.
+        loop = asyncio.get_running_loop()
+        self._kept[scope] = loop.call_later(_KEPT_S, self._close, scope, context=Context())
+
+    def _keep_no_longer(self, scope: Scope) -> None:
+        if (kept := self._kept.pop(scope, None)) is not None:
+            kept.cancel()
+
     def _close(self, scope: Scope) -> None:
+        self._keep_no_longer(scope)
         self._feeds.pop(scope).close()
         for follower in self._followers.pop(scope):
             follower.stop()

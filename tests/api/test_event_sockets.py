@@ -22,6 +22,12 @@ IDS = range(1, 200)
 RECEIVES_BYTES = 4096
 
 
+@pytest.fixture(autouse=True)
+def _no_feed_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have feeds end with their last reader, so that tests see that it is gone."""
+    monkeypatch.setattr("api.feeds._KEPT_S", 0.0)
+
+
 @dataclass
 class Server:
     """One instance behind a real server.

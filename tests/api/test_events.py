@@ -147,6 +147,60 @@ async def test_all_boards_go_on_where_they_were_while_the_feed_is_there(cluster:
         await each.stream.leave()
 
 
+@pytest.mark.parametrize("number", INSTANCES)
+async def test_who_watches_all_boards_alone_goes_on_where_it_was(cluster: Cluster, number: int) -> None:
+    for product_id in (1, 2):
+        # The second time from a feed that has been kept once already.
+        events = await cluster.events("/leaderboard/events", at=number)
+        await first_all(events)
+        await events.stream.leave()
+        cluster.change(product_id, board_of(product_id, 1))
+        again = await cluster.events("/leaderboard/events", at=number, last_event_id=events.last_event_id)
+        # In either order: what a peer holds may come a moment later.
+        board, complete = sorted(await again.take(2), key=lambda event: event.name)
+        assert (board.name, complete.name) == ("board", "complete")
+        assert board.data["productId"] == product_id
+        await again.stream.leave()
+    cluster.stopping[number].begin()
+    assert cluster.queries[number].watchers == []
+    await eventually(lambda: cluster.network.open_streams() == [])
+
+
+async def test_boards_that_nobody_watches_are_not_kept_for_long(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("api.feeds._KEPT_S", 0.5)
+    left, stays = [await cluster.events(f"/leaderboard/events?limit={limit}") for limit in (1, 2)]
+    for events in (left, stays):
+        await first_all(events)
+        await events.stream.leave()
+    stays = await cluster.events("/leaderboard/events?limit=2", last_event_id=stays.last_event_id)
+    await asyncio.sleep(1.0)
+    cluster.change(1, board_of(1, 1))
+    assert [event.name for event in await stays.take(2)] == ["complete", "board"]
+    again = await cluster.events("/leaderboard/events?limit=1", last_event_id=left.last_event_id)
+    assert [event.name for event in await again.take(1)] == ["reset"]
+    for events in (stays, again):
+        await events.stream.leave()
+    await eventually(lambda: cluster.queries[0].watchers == [])
+
+
+async def test_of_boards_that_nobody_watches_few_are_kept(cluster: Cluster) -> None:
+    ids = {}
+    for limit in range(1, 7):
+        events = await cluster.events(f"/leaderboard/events?limit={limit}")
+        await first_all(events)
+        await events.stream.leave()
+        ids[limit] = events.last_event_id
+    names = {}
+    # The latest first: each that begins anew takes the place of another one.
+    for limit in reversed(ids):
+        again = await cluster.events(f"/leaderboard/events?limit={limit}", last_event_id=ids[limit])
+        names[limit] = [event.name for event in await again.take(1)]
+        await again.stream.leave()
+    assert names == {limit: ["reset"] if limit <= 2 else ["complete"] for limit in ids}
+
+
 async def test_many_clients_of_a_board_elsewhere_share_one_stream(cluster: Cluster) -> None:
     active, _, other = cluster.holders(1)
     clients = [await cluster.events("/leaderboard/1/events", at=other) for _ in range(250)]
@@ -161,7 +215,10 @@ async def test_many_clients_of_a_board_elsewhere_share_one_stream(cluster: Clust
 
 
 @pytest.mark.parametrize("target", ["/leaderboard/1/events", "/leaderboard/events"])
-async def test_a_client_that_leaves_leaves_nothing_behind(cluster: Cluster, target: str) -> None:
+async def test_a_client_that_leaves_leaves_nothing_behind(
+    cluster: Cluster, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("api.feeds._KEPT_S", 0.0)
     await asyncio.sleep(0)
     before = asyncio.all_tasks()
     for number in INSTANCES:
