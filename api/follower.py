@@ -220,7 +220,7 @@ class _PeerStream:
     """Takes the lines of a holder's stream.
 
     Attributes:
-        began: whether there was one.
+        began: whether it told of anything: that of a holder that stops is open for a moment, and empty.
     """
 
     def __init__(self, feed: Feed, partition: int) -> None:
@@ -236,7 +236,7 @@ class _PeerStream:
         Raises:
             ValueError: it is none.
         """
-        self.began = True
+        self.began = self.began or bool(line)
         if line[:1] == b"@":
             self._take_position(int(line[1:]))
         elif line == b".":

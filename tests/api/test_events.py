@@ -275,6 +275,22 @@ async def test_holders_that_are_away_are_named_once_and_asked_less_and_less(
     await events.stream.leave()
 
 
+async def test_a_holder_that_stops_is_not_asked_without_a_pause(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("api.follower.AGAIN_S", 0.05)
+    active, standby, other = cluster.holders(1)
+    cluster.kill(standby)
+    events = await cluster.events("/leaderboard/1/events", at=other)
+    await events.next()
+    began_s = time.monotonic()
+    cluster.stopping[active].begin()
+    # Each holder once, then with pauses of 50, 100 and 200 ms.
+    await eventually(lambda: len(cluster.network.requests) >= 6)
+    assert time.monotonic() - began_s > 0.3
+    await events.stream.leave()
+
+
 async def test_an_error_with_one_change_keeps_back_no_others(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     loop, errors = asyncio.get_running_loop(), list[str]()
     # Else the error of a callback fails the test.
