@@ -17,7 +17,9 @@ AT = TopicPartition("counted", 0)
 async def test_a_group_whose_offsets_are_being_loaded_is_not_taken_for_an_empty_one(tmp_path: Path) -> None:
     with Broker(tmp_path) as broker:
         await create_missing(broker.connection, [TopicSpec(AT.topic, 1)])
-        async with AIOKafkaConsumer(**broker.connection.for_aiokafka(), group_id="counters") as consumer:
+        async with AIOKafkaConsumer(
+            **broker.connection.for_aiokafka(), group_id="counters", enable_auto_commit=False
+        ) as consumer:
             consumer.assign([AT])
             await consumer.commit({AT: 7})
         assert await committed_offsets(broker.connection, "nobody") == {}
