@@ -315,7 +315,7 @@ def why_begin_again(
     if fill is None:
         return BeginAgain("it is new")
     if fill.topic_id == NO_TOPIC:
-        return BeginAgain("the topic has other partitions than before", topic_lost_records=fill.restored)
+        return BeginAgain("what it holds has to be compared with all of its topic", topic_lost_records=fill.restored)
     if fill.topic_id != topic_id:
         return BeginAgain("the topic was deleted and created again", topic_lost_records=fill.restored)
     if not begin <= fill.position <= end:

@@ -1,0 +1,31 @@
+"""What an instance does with the tasks that the group gives it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from app.service import Service
+from app.settings import Settings
+from topology.assignor import Tasks
+from topology.host_metadata import ClusterMap
+
+
+@pytest.mark.parametrize(("reason", "published_for"), [(None, {0, 2}), ("the settings here are DEPTH=5", set())])
+async def test_who_disagrees_with_the_others_publishes_no_boards(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    free_tcp_port: int,
+    reason: str | None,
+    published_for: set[int],
+) -> None:
+    service = Service(Settings(host="127.0.0.1", port=free_tcp_port, state_dir=tmp_path))
+    told: list[set[int]] = []
+    monkeypatch.setattr(service._membership, "reason", lambda: reason)  # noqa: SLF001
+    monkeypatch.setattr(service.materializer, "set_active", lambda partitions: told.append(set(partitions)))
+    try:
+        service._on_tasks(Tasks(active=frozenset({0, 2})), ClusterMap((), 4))  # noqa: SLF001
+    finally:
+        await service.stop()
+    assert told == [published_for]
