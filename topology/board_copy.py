@@ -55,7 +55,6 @@ class BoardCopy(StoreCopy):
     def begin_after_loss(self, topic_id: str, position: int) -> None:
         """Keep the boards, and have them published on the topic again."""
         self.rewind()
-        self._lacking = {}
         self.position = self.judged_from = position
         self._target = None
         # Outside of the topic until all of them are back: a process that ends before that begins with this again.

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import pytest
 
 from tests.drivers.faults_events import Mix, row
@@ -88,14 +91,11 @@ def test_high_scores_grown(world: MakeWorld, *, running: bool) -> None:
     fault = world(mix=NO_DELETES)
     fault.start()
     settle(fault)
-    if not running:
-        fault.instance.kill()
-    # What has no other place any more than the boards has to move with them.
-    fault.topics.truncate("score-events")
-    fault.topics.grow("high-scores", 6)
-    fault.flow.start()
-    if not running:
-        fault.instance.start()
+    with instance(fault, running=running):
+        # What has no other place any more than the boards has to move with them.
+        fault.topics.truncate("score-events")
+        fault.topics.grow("high-scores", 6)
+        fault.flow.start()
     fault.note(f"new scores shown after {fault.probe():.1f} s")
     fault.flow.wait_for(500)
     fault.check()
@@ -106,13 +106,10 @@ def test_source_created_anew(world: MakeWorld, *, running: bool) -> None:
     fault = world(mix=NO_DELETES)
     fault.start()
     settle(fault)
-    if not running:
-        fault.instance.kill()
-    fault.topics.delete("score-events")
-    fault.topics.create("score-events")
-    fault.flow.start()
-    if not running:
-        fault.instance.start()
+    with instance(fault, running=running):
+        fault.topics.delete("score-events")
+        fault.topics.create("score-events")
+        fault.flow.start()
     fault.note(f"new scores shown after {fault.probe():.1f} s")
     fault.flow.wait_for(1_000)
     fault.check()
@@ -160,16 +157,13 @@ def test_players_created_anew(world: MakeWorld, *, running: bool) -> None:
     fault.start()
     fault.flow.wait_for(500)
     fault.flow.stop()
-    if not running:
-        fault.instance.kill()
-    players = dict(fault.ledger.players)
-    fault.topics.delete("players")
-    fault.ledger.players.clear()
-    fault.topics.create("players", cleanup_policy="compact")
-    fault.flow.send(row("players", player, f"{name}, anew") for player, name in players.items() if kept(player))
-    fault.flow.start()
-    if not running:
-        fault.instance.start()
+    with instance(fault, running=running):
+        players = dict(fault.ledger.players)
+        fault.topics.delete("players")
+        fault.ledger.players.clear()
+        fault.topics.create("players", cleanup_policy="compact")
+        fault.flow.send(row("players", player, f"{name}, anew") for player, name in players.items() if kept(player))
+        fault.flow.start()
     fault.note(f"new scores shown after {fault.probe():.1f} s")
     fault.check()
 
@@ -177,6 +171,16 @@ def test_players_created_anew(world: MakeWorld, *, running: bool) -> None:
 def kept(player: int) -> bool:
     """Return whether a player is created again."""
     return player % 3 > 0 or player == PROBER
+
+
+@contextmanager
+def instance(fault: World, *, running: bool) -> Iterator[None]:
+    """Have the instance run while something happens to topics, or kill it before and start it after."""
+    if not running:
+        fault.instance.kill()
+    yield
+    if not running:
+        fault.instance.start()
 
 
 def settle(fault: World) -> None:
