@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from topology.errors import InvalidRecord
 from topology.partitioner import partition_for, partition_of_key
-from topology.records import MISPLACED, Board, merge, parse_id
+from topology.records import MISPLACED, Board, merge, parse_id, stands_for
 from topology.store_copy import NO_TOPIC, Record, Shared, StoreCopy
 from topology.stores.protocol import Store
 
@@ -110,7 +110,7 @@ class BoardCopy(StoreCopy):
             self._values[product_id] = record.value if merged is new or merged is None else merged.to_json()
         if merged is not None and self.reached:
             self._shared.freshness.note(old, merged, self._shared.now_ms())
-        if merged == new:
+        if new is None or merged is None or merged == new or stands_for(new, merged):
             self._lacking.pop(product_id, None)
         else:
             self._lacking.setdefault(product_id, _Lacking(record.offset, time.monotonic()))

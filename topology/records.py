@@ -129,6 +129,21 @@ def merge(old: Board | None, new: Board, places: int) -> Board:
     )
 
 
+def stands_for(record: Board, merged: Board) -> bool:
+    """Return whether a record says all that the board does which came of merging it.
+
+    So does one that has an entry as known which was pending before: its player or product was created, and the query
+    that made the record read the event again. The merged board has such an entry in both lists.
+    """
+    known = set(record.known)
+    return (
+        record.generation == merged.generation
+        and record.pending_lost == merged.pending_lost
+        and known.issuperset(merged.known)
+        and known.union(record.pending) == {*merged.known, *merged.pending}
+    )
+
+
 def _best(left: tuple[Entry, ...], right: tuple[Entry, ...], places: int) -> tuple[Entry, ...]:
     return left if left == right else tuple(sorted({*left, *right}, key=rank)[:places])
 

@@ -7,7 +7,7 @@ from functools import reduce
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topology.records import Board, Entry, merge, rank
+from topology.records import Board, Entry, merge, rank, stands_for
 
 PLACES = 3
 
@@ -58,6 +58,16 @@ def test_a_higher_generation_replaces_and_a_lower_one_is_ignored(one: Board, two
 def test_a_merged_list_is_the_best_of_all_entries(known: list[tuple[Entry, ...]]) -> None:
     board = merged([Board(1, entries_, ()) for entries_ in known])
     assert board.known == tuple(sorted({entry for entries_ in known for entry in entries_}, key=rank)[:PLACES])
+
+
+@given(st.none() | boards, boards)
+def test_a_record_stands_for_a_board_only_when_a_store_that_has_it_alone_answers_the_same(
+    old: Board | None, record: Board
+) -> None:
+    whole = merge(old, record, PLACES)
+    if stands_for(record, whole):
+        assert (record.generation, record.ranked()) == (whole.generation, whole.ranked())
+    assert stands_for(whole, whole)
 
 
 @given(boards)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.drivers.stores import TOPIC_ID, FedRecord, StoresDriver, board
+from tests.drivers.stores import TOPIC_ID, FedRecord, StoresDriver, board, entries
 from topology.partitioner import partition_for
 from topology.records import (
     MISPLACED,
@@ -99,6 +99,38 @@ def test_a_lower_generation_behind_a_higher_one_is_to_be_published_over() -> Non
     driver.feed_board(b"1", board((3, 40), generation=2).to_json())
     driver.feed_board(b"1", board((3, 90), generation=1).to_json())
     assert [product_id for product_id, _ in driver.boards[0].lacking(0.0)] == [1]
+
+
+def test_a_pending_entry_that_a_record_has_as_known_is_not_lacking() -> None:
+    driver = StoresDriver(partitions=1, places=2)
+    copy = driver.boards[0]
+    first, second, third = entries((1, 10), (2, 20), (3, 30))
+    driver.feed_board(b"1", Board(1, (), (first,)).to_json())
+    driver.feed_board(b"1", Board(1, (first,), ()).to_json())
+    assert list(copy.lacking(0.0)) == []
+    assert copy.fill is not None
+    assert copy.fill.position == copy.position == 2
+    driver.feed_board(b"1", Board(1, (third, second), ()).to_json())
+    assert [product_id for product_id, _ in copy.lacking(0.0)] == [1], "others would restore the board without it"
+
+
+@pytest.mark.parametrize(
+    "late",
+    [
+        Board(1, board((3, 40)).known, board(pending=[(5, 50)]).pending, 7),
+        Board(1, board((3, 40), (1, 10)).known, (), 7),
+        Board(1, board((3, 40), (1, 10)).known, board(pending=[(5, 50)]).pending, 6),
+        Board(0, board((3, 40), (1, 10)).known, board(pending=[(5, 50)]).pending, 7),
+    ],
+    ids=["known", "pending", "pending_lost", "generation"],
+)
+def test_whatever_a_late_record_lacks_is_to_be_published_again(late: Board) -> None:
+    driver = StoresDriver(partitions=1)
+    whole = board((3, 40), (1, 10), pending=[(5, 50)])._replace(pending_lost=7)
+    driver.feed_board(b"1", whole.to_json())
+    driver.feed_board(b"1", late.to_json())
+    [(_, value)] = driver.boards[0].lacking(0.0)
+    assert Board.from_json(value) == whole
 
 
 BEYOND_64_BITS = board((2**63, 1)).to_json()
