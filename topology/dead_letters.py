@@ -32,7 +32,7 @@ from aiokafka.errors import (
 from aiokafka.structs import ConsumerRecord, OffsetAndMetadata
 
 from topology.errors import BrokerUnavailable, InvalidRecord, LeaderboardError
-from topology.judged import Judged
+from topology.judged import Judged, with_judged
 from topology.kafka_connection import KafkaConnection
 from topology.kafka_errors import kafka_errors
 from topology.records import parse_named
@@ -123,20 +123,10 @@ class DeadLetters:
         self._positions: dict[TopicPartition, OffsetAndMetadata] = {}
         self._committed_at_s = -math.inf
 
-    @property
-    def noted(self) -> Mapping[TopicPartition, Judged]:
-        """What has been looked at, by topic partition."""
-        return self._judged
-
     def note(self, ranges: Iterable[Judged]) -> None:
         """Take note of ranges that have been looked at; nothing is written yet."""
         for judged in ranges:
-            at = TopicPartition(judged.topic, judged.partition)
-            before = self._judged.get(at)
-            if before is not None and before.topic_id != judged.topic_id:
-                # Created anew, perhaps with fewer partitions: nobody can read the others any more.
-                self._judged = {key: each for key, each in self._judged.items() if each.topic_id != before.topic_id}
-            self._judged[at] = judged if before is None else before.followed_by(judged)
+            self._judged = with_judged(self._judged, judged)
 
     def write(self, find_unusable: FindUnusable) -> bool:
         """Write letters of the ranges noted, for some seconds. What fails is tried again with the next call.

@@ -69,7 +69,3 @@ class ClusterMap:
         active = next((host.info for host in self.hosts if partition in host.active), None)
         standbys = tuple(host.info for host in self.hosts if partition in host.standby)
         return KeyMetadata(partition, active, standbys)
-
-    def host(self, info: HostInfo) -> HostMetadata | None:
-        """Return the tasks of one instance, or None when it is not a member."""
-        return next((host for host in self.hosts if host.info == info), None)

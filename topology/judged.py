@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Self
+
+from aiokafka import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,3 +46,15 @@ class Judged:
         """Yield what is left from `position` on, in ranges of at most so many offsets."""
         for begin in range(position, self.end, offsets):
             yield replace(self, begin=begin, end=min(begin + offsets, self.end))
+
+
+def with_judged(before: Mapping[TopicPartition, Judged], judged: Judged) -> dict[TopicPartition, Judged]:
+    """Return what has been looked at, by topic partition, with one range more."""
+    at = TopicPartition(judged.topic, judged.partition)
+    earlier = before.get(at)
+    if earlier is None:
+        return {**before, at: judged}
+    if earlier.topic_id != judged.topic_id:
+        # Created anew, perhaps with fewer partitions: nobody can read the others any more.
+        before = {key: each for key, each in before.items() if each.topic_id != earlier.topic_id}
+    return {**before, at: earlier.followed_by(judged)}

@@ -170,11 +170,6 @@ class Materializer:
         return described.partitions if described else 0
 
     @property
-    def described(self) -> dict[str, TopicDescription]:
-        """The topics by name, as last seen."""
-        return dict(self._described)
-
-    @property
     def missing(self) -> list[str]:
         """The topics that do not exist now."""
         return list(self._missing)

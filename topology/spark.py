@@ -61,6 +61,9 @@ COMMITTED_ONLY: Final = {"kafka.isolation.level": "read_committed"}
 _BULK_OPTIONS: Final = {"kafka.max.poll.records": "20000", "kafka.max.partition.fetch.bytes": str(2 * 2**20)}
 """After that Spark's source fetches anew what it had not polled yet."""
 
+_OFFSETS_PER_BATCH: Final = 1_000_000
+"""Of catching up: each batch is a commit, from which a start after a failure goes on."""
+
 _JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 
 _LOCAL_CHECKPOINT: Final = {
@@ -85,7 +88,6 @@ class SparkSettings:
         jars: the Kafka connector and what it needs.
         work_dir: a directory of this process alone, emptied at each start.
         log_file: where Spark logs.
-        max_offsets_per_batch: records a micro-batch of catching up reads.
         driver_flags: further flags of the driver's JVM.
         exit_within_s: how long the session and the JVM may take to end in order before the JVM is killed. By default no
             time when there are no executors elsewhere: a query that was stopped has left nothing undone, and whoever
@@ -99,7 +101,6 @@ class SparkSettings:
     master: str = "local"
     driver_memory: str = "1g"
     conf: Mapping[str, str] = field(default_factory=dict)
-    max_offsets_per_batch: int = 1_000_000
     driver_flags: tuple[str, ...] = ()
     exit_within_s: float | None = None
 
@@ -200,7 +201,7 @@ class Spark:
             .option("failOnDataLoss", "false")
         )
         if catching_up:
-            reader = reader.option("maxOffsetsPerTrigger", self.settings.max_offsets_per_batch)
+            reader = reader.option("maxOffsetsPerTrigger", _OFFSETS_PER_BATCH)
             reader = reader.options(**_BOUNDED_OPTIONS, **_BULK_OPTIONS)
         return reader.load()
 

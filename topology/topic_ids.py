@@ -21,7 +21,7 @@ from topology.errors import BrokerUnavailable
 from topology.kafka_connection import KafkaConnection
 from topology.kafka_errors import kafka_errors
 
-REQUEST_TIMEOUT_MS: Final = 5_000
+_REQUEST_TIMEOUT_MS: Final = 5_000
 _TOPIC_RESOURCE: Final = 2
 
 
@@ -63,7 +63,7 @@ class TopicCatalog:
 
     def __init__(self, kafka: KafkaConnection) -> None:
         self._kafka = kafka
-        self._client = AIOKafkaClient(**kafka.for_aiokafka(), request_timeout_ms=REQUEST_TIMEOUT_MS)
+        self._client = AIOKafkaClient(**kafka.for_aiokafka(), request_timeout_ms=_REQUEST_TIMEOUT_MS)
 
     async def __aenter__(self) -> Self:
         try:

@@ -8,17 +8,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
-from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
+from aiokafka.errors import TopicAlreadyExistsError, for_code
 
 from topology.errors import BrokerUnavailable, Fix
 from topology.kafka_connection import KafkaConnection
-from topology.kafka_errors import unavailable
+from topology.kafka_errors import kafka_errors
 
 SCORE_EVENTS = "score-events"
 PLAYERS = "players"
@@ -29,7 +29,7 @@ SCORE_EVENTS_INVALID = "score-events-invalid"
 DELETE_RETENTION_MS = 24 * 60 * 60 * 1000
 """How long a compacted topic keeps a tombstone: a copy last filled longer ago than this may have missed one."""
 
-REQUEST_TIMEOUT_MS = 10_000
+_REQUEST_TIMEOUT_MS = 10_000
 _VISIBLE_POLL_S = 0.02
 
 _MIB = 1024 * 1024
@@ -94,30 +94,11 @@ async def create_missing(kafka: KafkaConnection, specs: Sequence[TopicSpec]) -> 
         BrokerUnavailable: Kafka cannot be reached or did not do it in time.
         Fix: Kafka refuses a topic; the message says which and why.
     """
-    return await _administer(kafka, lambda admin: _create_missing(admin, specs))
-
-
-async def missing(kafka: KafkaConnection, names: Sequence[str]) -> list[str]:
-    """Return those of the names that no topic has, in their order.
-
-    Raises:
-        BrokerUnavailable: Kafka cannot be reached or did not answer in time.
-    """
-
-    async def ask(admin: AIOKafkaAdminClient) -> list[str]:
-        present = set(await admin.list_topics())
-        return [name for name in names if name not in present]
-
-    return await _administer(kafka, ask)
-
-
-async def _administer(kafka: KafkaConnection, task: Callable[[AIOKafkaAdminClient], Awaitable[list[str]]]) -> list[str]:
-    admin = AIOKafkaAdminClient(**kafka.for_aiokafka(), request_timeout_ms=REQUEST_TIMEOUT_MS)
+    admin = AIOKafkaAdminClient(**kafka.for_aiokafka(), request_timeout_ms=_REQUEST_TIMEOUT_MS)
     try:
-        await admin.start()
-        return await task(admin)
-    except (KafkaError, TimeoutError, OSError) as error:
-        raise await unavailable(kafka, error) from error
+        async with kafka_errors(kafka):
+            await admin.start()
+            return await _create_missing(admin, specs)
     finally:
         await admin.close()
 
@@ -157,13 +138,13 @@ def _was_created(answer: Sequence[Any]) -> bool:
 
 async def _await_visible(admin: AIOKafkaAdminClient, names: set[str]) -> None:
     """Wait until a broker's metadata holds the topics: it follows the controller's answer a moment later."""
-    deadline = time.monotonic() + REQUEST_TIMEOUT_MS / 1000
+    deadline_s = time.monotonic() + _REQUEST_TIMEOUT_MS / 1000
     while True:
         topics = await admin.describe_topics(sorted(names))
         ready = {topic["topic"] for topic in topics if topic["error_code"] == 0 and _all_led(topic["partitions"])}
         if ready >= names:
             return
-        if time.monotonic() > deadline:
+        if time.monotonic() > deadline_s:
             raise BrokerUnavailable(f"new topics have no leader yet: {', '.join(sorted(names - ready))}")
         await asyncio.sleep(_VISIBLE_POLL_S)
 

@@ -370,10 +370,8 @@ async def test_who_becomes_active_is_followed(cluster: Cluster) -> None:
     events = await cluster.events("/leaderboard/1/events", at=other)
     await events.next()
     this = frozenset({partition})
-    gives, takes = (cluster.map.host(cluster.hosts[number]) for number in (active, standby))
-    assert gives is not None
-    assert takes is not None
     moved = {each.info: each for each in cluster.map.hosts}
+    gives, takes = moved[cluster.hosts[active]], moved[cluster.hosts[standby]]
     moved[gives.info] = replace(gives, active=gives.active - this, standby=gives.standby | this)
     moved[takes.info] = replace(takes, active=takes.active | this, standby=takes.standby - this)
     cluster.map = ClusterMap(tuple(moved.values()), 4, generation=2)

@@ -212,7 +212,7 @@ async def test_a_table_that_gets_partitions_goes_on_answering(topics: StoreTopic
         await eventually(lambda: instance.caught_up)
         async with administration(topics.kafka) as admin:
             await admin.create_partitions({topics.names.players: NewPartitions(6)})
-        await eventually(lambda: instance.materializer.described[topics.names.players].partitions == 6)
+        await eventually(lambda: len(instance.stores.opened("players")) == 6)
         answered = []
 
         async def rename_is_seen() -> bool:

@@ -41,8 +41,8 @@ class StoreMachine(RuleBasedStateMachine):
                 self.values[key] = value
         self.fill = fill
 
-    @rule(fill=st.none() | FILLS)
-    def wipe(self, fill: Fill | None) -> None:
+    @rule(fill=FILLS)
+    def wipe(self, fill: Fill) -> None:
         self.store.wipe(fill)
         self.values.clear()
         self.fill = fill

@@ -24,7 +24,8 @@ from tests.drivers.secured_kafka import KEY_PASSWORD, LATE_USER, PASSWORD, USER,
 from tests.waiting import wait_until
 from topology.errors import BrokerUnavailable
 from topology.kafka_connection import KafkaConnection
-from topology.topics import missing
+from topology.topic_ids import topic_ids
+from topology.topics import INPUTS, create_missing
 
 pytestmark = pytest.mark.system
 
@@ -118,7 +119,7 @@ def test_the_command_line_says_it_in_one_line(secured: SecuredKafka) -> None:
 async def told(kafka: KafkaConnection) -> str:
     """Return what is said of a connection that does not come about."""
     with pytest.raises(BrokerUnavailable) as caught:
-        await missing(kafka, ["any"])
+        await create_missing(kafka, INPUTS)
     return str(caught.value).partition(f"Kafka at {kafka} ")[2]
 
 
@@ -151,7 +152,7 @@ async def test_a_certificate_is_taken_whether_its_key_is_encrypted_or_not(secure
     unencrypted = replace(secured.certified, ssl_cert_file=certificate, ssl_key_file=key)
     for kafka in (secured.certified, unencrypted):
         check_kafka(kafka)
-        assert await missing(kafka, ["no-such-topic"]) == ["no-such-topic"]
+        assert await topic_ids(kafka, ["no-such-topic"]) == {}
 
 
 def test_a_key_that_does_not_fit_is_refused_at_the_start(secured: SecuredKafka) -> None:

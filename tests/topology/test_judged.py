@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import reduce
 
+from aiokafka import TopicPartition
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topology.judged import Judged
+from topology.judged import Judged, with_judged
 
 RANGES = st.tuples(st.integers(0, 30), st.integers(0, 10), st.sets(st.integers(0, 40)))
 
@@ -58,3 +59,14 @@ def test_an_unusable_record_at_or_after_the_position_is_always_looked_for(
     joined = reduce(Judged.followed_by, told)
     if any(position <= at < joined.end for at in unusable):
         assert joined.may_hold_unusable_from(position)
+
+
+def test_ranges_of_a_topic_that_was_created_anew_with_fewer_partitions_are_forgotten() -> None:
+    ranges = [Judged("scores", "old", partition, 0, 9, unusable=True) for partition in range(4)]
+    ranges.append(Judged("players", "its own", 3, 0, 9, unusable=True))
+    ranges.append(Judged("scores", "new", 0, 0, 5, unusable=False))
+    noted: dict[TopicPartition, Judged] = {}
+    for each in ranges:
+        noted = with_judged(noted, each)
+    assert noted.keys() == {TopicPartition("players", 3), TopicPartition("scores", 0)}
+    assert noted[TopicPartition("scores", 0)] == Judged("scores", "new", 0, 0, 5, unusable=False)

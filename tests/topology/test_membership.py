@@ -154,8 +154,7 @@ async def test_three_in_one_process_share_the_tasks_and_have_the_same_map(group:
     assert [host.info for host in cluster.hosts] == [instance.info for instance in instances]
     assert cluster.partitions == PARTITIONS
     for instance in instances:
-        host = cluster.host(instance.info)
-        assert host is not None
+        [host] = (host for host in cluster.hosts if host.info == instance.info)
         assert (host.active, host.standby, host.runs_stream) == (
             instance.tasks.active,
             instance.tasks.standby,

@@ -12,7 +12,8 @@ from app.broker import Broker
 from topology import topics
 from topology.errors import BrokerUnavailable, Fix
 from topology.kafka_connection import KafkaConnection
-from topology.topics import INPUTS, OUTPUTS, TopicSpec, create_missing, missing
+from topology.topic_ids import topic_ids
+from topology.topics import INPUTS, OUTPUTS, TopicSpec, create_missing
 
 
 def _unique(name: str) -> str:
@@ -22,7 +23,7 @@ def _unique(name: str) -> str:
 async def test_what_is_missing_is_created_and_what_exists_stays(broker: Broker) -> None:
     there, new = TopicSpec(_unique("there"), 2), TopicSpec(_unique("new"), 3)
     assert await create_missing(broker.connection, [there]) == [there.name]
-    assert await missing(broker.connection, [there.name, new.name]) == [new.name]
+    assert (await topic_ids(broker.connection, [there.name, new.name])).keys() == {there.name}
     assert await create_missing(broker.connection, [TopicSpec(there.name, 5), new]) == [new.name]
     assert await _partitions(broker, [there.name, new.name]) == {there.name: 2, new.name: 3}
     assert await create_missing(broker.connection, [there, new]) == []
@@ -55,7 +56,7 @@ async def test_a_refusal_names_the_topic_and_the_reason(
 
 async def test_no_broker_is_an_error_that_says_where_none_was() -> None:
     with pytest.raises(BrokerUnavailable, match=r"Kafka at 127\.0\.0\.1:1 does not answer"):
-        await missing(KafkaConnection("127.0.0.1:1"), ["t"])
+        await create_missing(KafkaConnection("127.0.0.1:1"), INPUTS)
 
 
 def test_the_service_knows_how_long_its_tombstones_last() -> None:

@@ -36,7 +36,7 @@ class MemoryStore:
     def disk_bytes(self) -> int:
         return 0
 
-    def wipe(self, fill: Fill | None) -> None:
+    def wipe(self, fill: Fill) -> None:
         self._values.clear()
         self._fill = fill
 

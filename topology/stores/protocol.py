@@ -53,8 +53,8 @@ class Store(Protocol):
     def disk_bytes(self) -> int:
         """Return the size of its files; 0 in memory."""
 
-    def wipe(self, fill: Fill | None) -> None:
-        """Delete every value, and record that the filling begins again: all or nothing."""
+    def wipe(self, fill: Fill) -> None:
+        """Delete every value, and record where the filling begins again: all or nothing."""
 
 
 class Stores(Protocol):
@@ -71,7 +71,7 @@ class Stores(Protocol):
         """Close and open a store again: after its disk was full, RocksDB takes no more writes until then.
 
         Raises:
-            StateUnusable: its directory still cannot be written; the store stays as it was.
+            StateUnusable: its directory still cannot be written; the store is closed until it can be opened.
         """
 
     def opened(self, name: StoreName) -> Mapping[int, Store]:

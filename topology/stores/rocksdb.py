@@ -141,7 +141,7 @@ class RocksdbStore:
                     total += file.stat().st_size
         return total
 
-    def wipe(self, fill: Fill | None) -> None:
+    def wipe(self, fill: Fill) -> None:
         batch = WriteBatch(raw_mode=True)
         batch.delete_range(_DATA_BEGIN, _DATA_END)
         self._commit(batch, fill)
@@ -151,11 +151,8 @@ class RocksdbStore:
         with _translated(self._path):
             self._database.close()
 
-    def _commit(self, batch: WriteBatch, fill: Fill | None) -> None:
-        if fill is None:
-            batch.delete(_FILL_KEY)
-        else:
-            batch.put(_FILL_KEY, json.dumps([FORMAT_VERSION, *fill]).encode())
+    def _commit(self, batch: WriteBatch, fill: Fill) -> None:
+        batch.put(_FILL_KEY, json.dumps([FORMAT_VERSION, *fill]).encode())
         with _translated(self._path):
             self._database.write(batch)
         self._fill = fill
