@@ -12,7 +12,6 @@ import logging
 import os
 import tempfile
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Final, get_args
 
@@ -66,9 +65,8 @@ class StateDirectory:
         _make_writable(path)
         stores = self._databases[name]
         if partition in stores:
-            # It may have no room for what it writes at its end. Closed, it says so to its readers until there is one.
-            with suppress(StateUnusable):
-                stores[partition].close()
+            # Closed, it says so to its readers until there is one that is open.
+            stores[partition].close()
         stores[partition] = self._open(path)
         return stores[partition]
 
@@ -112,9 +110,7 @@ class StateDirectory:
     def close(self) -> None:
         for stores in self._databases.values():
             while stores:
-                # One that could not be opened again is closed already.
-                with suppress(StateUnusable):
-                    stores.popitem()[1].close()
+                stores.popitem()[1].close()
         os.close(self._lock)
 
     def _open(self, path: Path) -> RocksdbStore:

@@ -147,8 +147,9 @@ class RocksdbStore:
         self._commit(batch, fill)
 
     def close(self) -> None:
-        """Close the database; the store cannot be used after that."""
-        with _translated(self._path):
+        """Close the database; the store cannot be used after that. Never raises."""
+        # It may be closed already, or have no room for what it writes at its end: its log has that.
+        with suppress(StateUnusable), _translated(self._path):
             self._database.close()
 
     def _commit(self, batch: WriteBatch, fill: Fill) -> None:

@@ -88,6 +88,17 @@ def test_a_store_that_has_no_room_to_be_opened_keeps_what_it_holds(directory: St
     directory.close()  # Also with one that was closed and not opened again.
 
 
+def test_a_store_that_could_not_be_opened_again_is_dropped_like_any_other(directory: StateDirectory) -> None:
+    directory.open("players", 0).write({1: b"x"}, FILL)
+    scan = iter(directory.opened("players")[0].scan())
+    next(scan)
+    with pytest.raises(StateUnusable, match="lock hold by current process"):
+        directory.reopen("players", 0)
+    directory.drop("players", 0)
+    assert (directory.kept("players"), directory.opened("players")) == ([], {})
+    directory.close()
+
+
 def test_a_store_that_is_opened_again_while_it_is_read_keeps_what_it_holds(directory: StateDirectory) -> None:
     directory.open("players", 0).write(dict.fromkeys(range(1000), b"x"), FILL)
     scan = iter(directory.opened("players")[0].scan())
