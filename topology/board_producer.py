@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Final
 
 from aiokafka import AIOKafkaProducer
-from aiokafka.errors import KafkaError
+from aiokafka.errors import KafkaError, UnknownTopicOrPartitionError
 
 from topology.errors import BrokerUnavailable
 from topology.kafka_connection import KafkaConnection
@@ -43,6 +43,8 @@ class BoardProducer:
             producer = await self._started()
             if partition not in await producer.partitions_for(HIGH_SCORES):
                 await producer.client.force_metadata_update()
+                if partition not in await producer.partitions_for(HIGH_SCORES):
+                    raise UnknownTopicOrPartitionError(f"there is no partition {partition} yet")
             await producer.send_and_wait(HIGH_SCORES, board, key=str(product_id).encode(), partition=partition)
         except (KafkaError, OSError) as error:
             raise BrokerUnavailable(f"board {product_id} could not be published: {error!r}") from error
@@ -59,6 +61,10 @@ class BoardProducer:
                 producer = AIOKafkaProducer(
                     **self._kafka.for_aiokafka(), acks="all", request_timeout_ms=_REQUEST_TIMEOUT_MS
                 )
-                await producer.start()
+                try:
+                    await producer.start()
+                except BaseException:
+                    await producer.stop()
+                    raise
                 self._producer = producer
             return self._producer

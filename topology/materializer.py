@@ -300,7 +300,8 @@ class Materializer:
         self._drop_what_no_topic_has()
         if self._boards_topic in described:
             for partition in sorted(self._wanted):
-                if partition < self.partition_count:
+                # It may be dropped while another one is opened.
+                if partition in self._wanted and partition < self.partition_count:
                     copies.append(self._open_boards(partition))
                     await asyncio.sleep(0)
         return copies

@@ -1,6 +1,7 @@
 """The materializer against a real broker: restore, tail, faults."""
 
 import asyncio
+import gc
 import itertools
 import json
 import logging
@@ -9,6 +10,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaProducer, TopicPartition
@@ -19,11 +21,15 @@ from tests.drivers.eventually import eventually
 from tests.drivers.stores import board, names_and_scores
 from tests.drivers.stores_on_kafka import StoresOnKafka, StoreTopics, administration, running
 from topology.board_producer import BoardProducer
-from topology.errors import StateUnusable
+from topology.errors import BrokerUnavailable, StateUnusable
+from topology.kafka_connection import KafkaConnection
+from topology.materializer import Materializer
 from topology.partitioner import partition_for
 from topology.records import NOT_AN_ID, Board
 from topology.stores.memory import MemoryStores
 from topology.stores.protocol import Fill, Store, StoreName
+from topology.topic_ids import TopicDescription
+from topology.view import View
 
 logger = logging.getLogger(__name__)
 
@@ -333,6 +339,52 @@ async def test_a_late_board_read_just_before_the_end_is_not_forgotten(topics: St
         instance.materializer.set_active(range(4))
         async with asyncio.timeout(20):
             await published.wait()
+
+
+async def test_a_board_for_a_partition_that_is_not_there_yet_is_published_later(
+    topics: StoreTopics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with board_producer(topics, monkeypatch) as producer:
+        with pytest.raises(BrokerUnavailable, match=r"board 1 could not be published: .* no partition 4"):
+            await producer.publish(4, 1, BOARD.to_json())
+        async with administration(topics.kafka) as admin:
+            await admin.create_partitions({topics.names.high_scores: NewPartitions(6)})
+
+        async def published() -> bool:
+            try:
+                await producer.publish(4, 1, BOARD.to_json())
+            except BrokerUnavailable:
+                return False
+            return True
+
+        await eventually(published)
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
+async def test_a_producer_that_cannot_start_leaves_nothing_open() -> None:
+    complaints: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+    producer = BoardProducer(KafkaConnection("127.0.0.1:1"))
+    with pytest.raises(BrokerUnavailable, match="board 1 could not be published"):
+        await producer.publish(0, 1, BOARD.to_json())
+    await producer.close()
+    del producer
+    gc.collect()
+    assert complaints == []
+
+
+async def test_a_partition_dropped_while_the_topics_are_looked_at_stays_dropped() -> None:
+    stores = MemoryStores()
+    view = View(stores.opened("leader-boards"), stores.opened("players"), stores.opened("products"))
+    materializer = Materializer(KafkaConnection("127.0.0.1:1"), stores, view, places=20)
+    materializer.assign(range(4))
+    described = {name: TopicDescription(name, 4) for name in materializer.topic_names}
+    looking = asyncio.create_task(materializer.topics_described(described))
+    while 2 not in materializer.held:
+        await asyncio.sleep(0)
+    materializer.drop(3)
+    assert {copy.partition for copy in await looking if copy.name == "leader-boards"} == {0, 1, 2}
+    assert list(materializer.held) == [0, 1, 2]
 
 
 async def test_reads_go_on_without_the_broker_and_filling_goes_on_after_it(
