@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
+import time
+from collections.abc import Callable
 from enum import Enum
 from typing import Final, NamedTuple
 
+from topology.global_table import TableChanges
 from topology.histogram import Histogram
 from topology.snapshots import Survey
 
@@ -97,3 +101,85 @@ def plan_refresh(
         # Who was deleted may go on playing: the query would give places to scores that nobody is shown.
         return Plan(Next.REFRESH, "players or products were deleted")
     return None
+
+
+class Surveys:
+    """When the boards have to be compared with the tables, and what the result asks for.
+
+    Args:
+        every_s: the least time between two surveys in seconds.
+        now_s: monotonic time in seconds.
+    """
+
+    def __init__(self, every_s: float, now_s: Callable[[], float] = time.monotonic) -> None:
+        self._every_s = every_s
+        self._now_s = now_s
+        self._added_before_generation: int | None = None
+        self._in_snapshot = TableChanges(0, 0)
+        self._surveyed: TableChanges | None = None
+        self._surveyed_at_s = -math.inf
+        self._surveyed_events = 0
+        self._look_again_at_s = math.inf
+        self._may_begin_anew_at_s = -math.inf
+
+    def works_on_generation(self, added_before: int | None) -> None:
+        """Note another generation.
+
+        Args:
+            added_before: how many rows had been added when it began. None when another process began it: rows were
+                added since then, for all that is known.
+        """
+        self._added_before_generation = added_before
+
+    def generation_took(self, took_s: float) -> None:
+        """Note how long a new generation took: reading everything again may take a tenth of the time, not all of it."""
+        self._may_begin_anew_at_s = self._now_s() + 10 * took_s
+
+    def snapshot_taken(self, changes: TableChanges, events: int) -> None:
+        """Note how the tables are that the next query joins, and how many score events have been read."""
+        self._in_snapshot = changes
+        # What was deleted before the snapshot may have left places to fill.
+        self._note(None, events)
+
+    def is_due(self, changes: TableChanges, events: int) -> bool:
+        """Return whether to compare now.
+
+        Args:
+            changes: how the tables have changed by now.
+            events: score events that have been read.
+        """
+        if self._now_s() - self._surveyed_at_s < self._every_s:
+            return False
+        # Who has come to exist since the snapshot is pending to the query, from the first score on.
+        may_be_pending = changes.added > self._in_snapshot.added and events > self._surveyed_events
+        return may_be_pending or changes != self._surveyed or self._now_s() >= self._look_again_at_s
+
+    def begin(self, changes: TableChanges, events: int) -> None:
+        """Note that they are compared; see `is_due`."""
+        self._note(changes, events)
+
+    def plan(self, survey: Survey, changes: TableChanges) -> Plan | None:
+        """Return what a survey asks for, None when the query needs nothing new.
+
+        Args:
+            survey: how the boards and the tables fit together.
+            changes: how the tables had changed when it was begun.
+        """
+        may_begin_anew = self._now_s() >= self._may_begin_anew_at_s
+        if not may_begin_anew and (survey.short_boards or survey.pending_lost):
+            # When that may be mended, also if no table changes until then.
+            self._look_again_at_s = self._may_begin_anew_at_s
+        before = self._added_before_generation
+        return plan_refresh(
+            survey,
+            rows_added=before is None or changes.added > before,
+            rows_added_since=changes.added > self._in_snapshot.added,
+            rows_deleted=changes.deleted > self._in_snapshot.deleted,
+            may_begin_anew=may_begin_anew,
+        )
+
+    def _note(self, surveyed: TableChanges | None, events: int) -> None:
+        """Note how the tables were when they were last compared with the boards; None: they have to be once more."""
+        self._surveyed, self._surveyed_at_s = surveyed, self._now_s()
+        self._surveyed_events = events
+        self._look_again_at_s = math.inf

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import threading
 import time
 import uuid
@@ -25,10 +24,9 @@ from topology.failures import Failures
 from topology.freshness import Freshness
 from topology.generation_run import TABLES, GenerationRun, TableSource, table_rows
 from topology.generations import Origin
-from topology.global_table import TableChanges
 from topology.leaderboard import Tables
 from topology.spark import SPARE_SLOTS, Spark, SparkSettings
-from topology.stream_plan import Lateness, Next, Plan, floors_are_old, plan_refresh
+from topology.stream_plan import Lateness, Next, Plan, Surveys, floors_are_old
 from topology.stream_query import POLL_S, BatchReport, StreamQuery
 from topology.stream_status import NEXT_STATES, IllegalTransition, StreamState, StreamStatus
 from topology.topic_ids import TopicDescription
@@ -48,9 +46,6 @@ _STOP_ALONE_WITHIN_S: Final = 1.0
 _ONE_AT_A_TIME: Final = threading.Lock()
 """PySpark has one gateway for all of a process. A thread that is not waited for to its end, since its JVM was still
 starting, ends before the next one begins."""
-
-_UNKNOWN: Final = -1
-"""Of a generation that another process began: rows were added since then, for all that is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +91,7 @@ class StreamThread:
         self._spark: Spark | None = None
         self._board_partitions = 0
         self._newest_snapshot = ""
-        self._snapshot_changes = TableChanges(0, 0)
-        self._added_before_generation = _UNKNOWN
-        self._surveyed_changes: TableChanges | None = None
-        self._surveyed_at = 0.0
-        self._surveyed_events = 0
-        self._look_again_at = math.inf
-        self._may_begin_anew_at = 0.0
+        self._surveys = Surveys(settings.tables_refresh_s)
         self._look_at_delays_at = 0.0
         self._letters = DeadLetters(settings.spark.kafka, settings.application_id, self._stop.is_set)
         self._letters_are_due = False
@@ -210,8 +199,7 @@ class StreamThread:
                 # Every board that has become full meanwhile has a floor now.
                 tables = self._snapshot(run)
                 if began_s is not None:
-                    # Reading everything again may take a tenth of the time, not all of it.
-                    self._may_begin_anew_at = time.monotonic() + 10 * (time.monotonic() - began_s)
+                    self._surveys.generation_took(time.monotonic() - began_s)
                     began_s = None
             assert tables is not None, "the first turn catches up"
             self._to(StreamState.RUNNING)
@@ -277,9 +265,9 @@ class StreamThread:
         generations.publish_seed(spark, directory, generation)
         generations.delete_older(directory, generation)
         if reason is not None:
-            self._added_before_generation = added
+            self._surveys.works_on_generation(added)
         elif generation.number != self._status.generation:
-            self._added_before_generation = _UNKNOWN
+            self._surveys.works_on_generation(None)
         self._update(generation=generation.number)
         return GenerationRun(spark, directory, generation, self._tables)
 
@@ -287,9 +275,7 @@ class StreamThread:
         """Write the tables and floors of now, and return them as a query in real time takes them."""
         self._check_stop()
         # Before the rows are read: a change in between is then seen as one that the snapshot lacks.
-        self._snapshot_changes = self._tables.changes()
-        # What was deleted before the snapshot may have left places to fill.
-        self._surveyed(None)
+        self._surveys.snapshot_taken(self._tables.changes(), self._status.events)
         # Unique: an instance that was frozen may still read or write its own while another has taken over.
         self._newest_snapshot = f"{TABLES}{uuid.uuid4()}"
         return run.tables_on_disk(self._newest_snapshot)
@@ -326,7 +312,7 @@ class StreamThread:
                 self._topics.look()
                 # Of tables that are being read anew, a part is there.
                 may_refresh = plan is None and self._tables.caught_up()
-                if may_refresh and self._survey_is_due():
+                if may_refresh and self._surveys.is_due(self._tables.changes(), self._status.events):
                     plan = self._survey(run, tables)
                     if plan is not None and plan.next is Next.REFRESH:
                         newer = self._snapshot(run)
@@ -371,36 +357,11 @@ class StreamThread:
             Next.CATCH_UP, f"boards are {lateness.mean_s:.0f} s late and get later, {uncommitted:,} events wait"
         )
 
-    def _survey_is_due(self) -> bool:
-        if time.monotonic() - self._surveyed_at < self._settings.tables_refresh_s:
-            return False
-        changes = self._tables.changes()
-        # Who has come to exist since the snapshot is pending to the query, from the first score on.
-        may_be_pending = changes.added > self._snapshot_changes.added and self._status.events > self._surveyed_events
-        return may_be_pending or changes != self._surveyed_changes or time.monotonic() >= self._look_again_at
-
-    def _surveyed(self, changes: TableChanges | None) -> None:
-        """Note how the tables were when they were last compared with the boards; None: they have to be once more."""
-        self._surveyed_changes, self._surveyed_at = changes, time.monotonic()
-        self._surveyed_events = self._status.events
-        self._look_again_at = math.inf
-
     def _survey(self, run: GenerationRun, tables: Tables) -> Plan | None:
         """Compare the boards with the tables of now, beside the running query."""
         changes = self._tables.changes()
-        self._surveyed(changes)
-        survey = run.survey(tables)
-        may_begin_anew = time.monotonic() >= self._may_begin_anew_at
-        if not may_begin_anew and (survey.short_boards or survey.pending_lost):
-            # When that may be mended, also if no table changes until then.
-            self._look_again_at = self._may_begin_anew_at
-        return plan_refresh(
-            survey,
-            rows_added=changes.added > self._added_before_generation,
-            rows_added_since=changes.added > self._snapshot_changes.added,
-            rows_deleted=changes.deleted > self._snapshot_changes.deleted,
-            may_begin_anew=may_begin_anew,
-        )
+        self._surveys.begin(changes, self._status.events)
+        return self._surveys.plan(run.survey(tables), changes)
 
     def _write_letters(self, run: GenerationRun) -> None:
         """Write the dead letters of the batches that have ended, beside the running query."""

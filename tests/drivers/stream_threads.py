@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from topology.generation_run import TableSource
 from topology.global_table import TableChanges
 from topology.judged import Judged
 from topology.kafka_connection import KafkaConnection
@@ -13,36 +12,20 @@ from topology.spark import SparkSettings
 from topology.stream_thread import StreamSettings, StreamThread
 
 
-def stream_thread_without_kafka(
-    directory: Path,
-    bootstrap_servers: str = "localhost:1",
-    *,
-    tables: TableSource | None = None,
-    tables_refresh_s: int = 60,
-) -> StreamThread:
+def stream_thread_without_kafka(directory: Path, bootstrap_servers: str = "localhost:1") -> StreamThread:
     """Return a new stream thread, not started.
 
     Args:
         directory: where it would keep everything.
         bootstrap_servers: where no Kafka answers.
-        tables: by default empty ones, never caught up.
-        tables_refresh_s: the least time between two snapshots of the tables in seconds.
     """
     spark = SparkSettings(KafkaConnection(bootstrap_servers), (), directory / "work", directory / "spark.log")
     uri = (directory / "checkpoint").as_uri()
-    settings = StreamSettings(spark, "leaderboard", uri, tables_refresh_s=tables_refresh_s)
-    return StreamThread(settings, tables or NoTables())
+    return StreamThread(StreamSettings(spark, "leaderboard", uri), NoTables())
 
 
 class NoTables:
-    """Global tables without rows, which never catch up.
-
-    Attributes:
-        changed: how they have changed.
-    """
-
-    def __init__(self) -> None:
-        self.changed = TableChanges(0, 0)
+    """Global tables without rows, which never catch up."""
 
     def caught_up(self) -> bool:
         return False
@@ -54,7 +37,7 @@ class NoTables:
         return ()
 
     def changes(self) -> TableChanges:
-        return self.changed
+        return TableChanges(0, 0)
 
     def judged(self) -> Iterable[Judged]:
         return ()

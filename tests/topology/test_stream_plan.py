@@ -2,9 +2,10 @@
 
 import pytest
 
+from topology.global_table import TableChanges
 from topology.histogram import Histogram
 from topology.snapshots import Survey
-from topology.stream_plan import Lateness, Next, floors_are_old, plan_refresh
+from topology.stream_plan import Lateness, Next, Plan, Surveys, floors_are_old, plan_refresh
 
 NOTHING = Survey(newly_known=0, short_boards=0, pending_lost=0)
 
@@ -77,3 +78,79 @@ def test_boards_that_are_late_and_get_later_are_those_of_a_stream_that_does_not_
 )
 def test_floors_are_renewed_when_most_boards_change_nothing(written: int, unchanged: int, expected: bool) -> None:
     assert floors_are_old(written, unchanged) is expected
+
+
+class Surveyed:
+    """Surveys of a stream whose tables and events are told here, at a time that is told here.
+
+    Attributes:
+        now_s: monotonic time in seconds.
+        changes: how the tables have changed.
+        events: score events that have been read.
+        surveys: what is tested.
+    """
+
+    def __init__(self) -> None:
+        self.now_s = 1000.0
+        self.changes = TableChanges(0, 0)
+        self.events = 0
+        self.surveys = Surveys(60, lambda: self.now_s)
+        self.surveys.snapshot_taken(self.changes, self.events)
+
+    def is_due_after(self, seconds: float) -> bool:
+        self.now_s += seconds
+        return self.surveys.is_due(self.changes, self.events)
+
+    def finds(self, survey: Survey) -> Plan | None:
+        """Return what comes of a survey, which is due, with this result."""
+        assert self.is_due_after(60)
+        self.surveys.begin(self.changes, self.events)
+        return self.surveys.plan(survey, self.changes)
+
+
+def test_tables_that_stay_as_they_are_are_compared_once_after_a_snapshot() -> None:
+    stream = Surveyed()
+    assert not stream.is_due_after(59)
+    assert stream.finds(NOTHING) is None
+    assert not stream.is_due_after(3600)
+    stream.changes = TableChanges(added=1, deleted=0)
+    assert stream.is_due_after(0)
+
+
+def test_a_new_generation_that_has_to_wait_keeps_no_change_of_the_tables_back() -> None:
+    stream = Surveyed()
+    stream.surveys.generation_took(360)
+    lost = NOTHING._replace(pending_lost=1)
+    assert stream.finds(lost) is None
+    assert not stream.is_due_after(60)
+    stream.changes = TableChanges(added=0, deleted=1)
+    plan = stream.finds(lost)
+    assert plan is not None
+    assert plan.next is Next.REFRESH
+    assert not stream.is_due_after(3000)
+    assert stream.is_due_after(3600 - 3000), "when a new generation may begin"
+
+
+def test_who_was_added_and_plays_later_does_not_stay_pending() -> None:
+    stream = Surveyed()
+    stream.changes = TableChanges(added=1, deleted=0)
+    assert stream.finds(NOTHING) is None
+    assert not stream.is_due_after(60), "nobody has played since"
+    stream.events = 5
+    plan = stream.finds(NOTHING._replace(newly_known=1))
+    assert plan is not None
+    assert plan.next is Next.REFRESH
+
+
+@pytest.mark.parametrize(
+    ("added_before", "expected"), [(None, Next.NEW_GENERATION), (0, Next.NEW_GENERATION), (1, Next.REFRESH)]
+)
+def test_what_was_lost_may_be_known_by_now_when_rows_were_added_since_the_generation_began(
+    added_before: int | None, expected: Next
+) -> None:
+    stream = Surveyed()
+    stream.surveys.works_on_generation(added_before)
+    stream.changes = TableChanges(added=1, deleted=0)
+    plan = stream.finds(NOTHING._replace(pending_lost=1))
+    assert plan is not None
+    assert plan.next is expected
