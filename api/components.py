@@ -15,7 +15,8 @@ from api.delivery import Sharing
 from topology.host_metadata import ClusterMap, HostInfo
 from topology.listener import Watcher
 from topology.measures import Measures
-from topology.queries import PartitionStatus, Rendered
+from topology.queries import PartitionStatus
+from topology.rendering import Rendered
 
 
 class BoardQueries(Protocol):

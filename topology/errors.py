@@ -41,7 +41,6 @@ class TopicMissing(Retry):
 
     def __init__(self, topics: list[str]) -> None:
         super().__init__(f"missing topics: {', '.join(topics)}; create them, or run `leaderboard load`")
-        self.topics = topics
 
 
 class TopicChanged(Retry):

@@ -32,7 +32,6 @@ from topology.topics import HIGH_SCORES, PLAYERS, PRODUCTS
 
 logger = logging.getLogger(__name__)
 
-DEFAULT_SHUFFLE_PARTITIONS: Final = 4
 _MANIFEST: Final = "generation.json"
 _PUBLISHED: Final = "seed-published"
 _DIRECTORY: Final = re.compile(r"generation-([1-9][0-9]*)")
@@ -80,13 +79,11 @@ class Generation:
     Attributes:
         number: carried by each of its boards.
         origin: what its state depends on.
-        shuffle_partitions: fixed by its first checkpoint.
         seeded: whether there were boards before it.
     """
 
     number: int
     origin: Origin
-    shuffle_partitions: int = DEFAULT_SHUFFLE_PARTITIONS
     seeded: bool = True
 
     @property
@@ -112,9 +109,8 @@ class Generation:
         """
         try:
             fields = json.loads(text)
-            origin, shuffle_partitions = Origin(**fields["origin"]), int(fields["shuffle_partitions"])
             # Before this was written down, each had a seed, be it an empty one.
-            return cls(int(fields["number"]), origin, shuffle_partitions, seeded=fields.get("seeded", True))
+            return cls(int(fields["number"]), Origin(**fields["origin"]), seeded=fields.get("seeded", True))
         except (KeyError, TypeError) as error:
             raise ValueError(f"not a generation: {error!r}") from error
 

@@ -23,7 +23,7 @@ from topology.members import Member, Verdict, address_owners, verdicts
 
 _VERSION: Final = 1
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class GroupAssignor:
             try:
                 readable.append(decode_member(member_id, metadata.user_data))
             except InvalidRecord as error:
-                log.error("member %s of the group gets no tasks: %s", member_id, error)
+                logger.error("member %s of the group gets no tasks: %s", member_id, error)
         settings = AssignorSettings(len(partitions), self._num_standby_replicas)
         answers = {member_id: encode_assignment(answer) for member_id, answer in decide(readable, settings).items()}
         return {
@@ -95,7 +95,7 @@ class GroupAssignor:
         try:
             answer = decode_assignment(assignment.user_data)
         except InvalidRecord as error:
-            log.error("the group's leader cannot be understood, tasks stay as they were: %s", error)
+            logger.error("the group's leader cannot be understood, tasks stay as they were: %s", error)
         else:
             self._accept(answer)
 

@@ -170,11 +170,6 @@ class Materializer:
         return described.partitions if described else 0
 
     @property
-    def missing(self) -> list[str]:
-        """The topics that do not exist now."""
-        return list(self._missing)
-
-    @property
     def held(self) -> dict[int, CopyStatus]:
         """Every partition of `leader-boards` that this instance has a copy of, ascending."""
         return {partition: self.copy_status(partition) for partition in sorted(self._boards)}

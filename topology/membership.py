@@ -37,7 +37,7 @@ from topology.kafka_errors import unavailable
 from topology.members import Member, Verdict
 from topology.topics import HIGH_SCORES
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 # A member learns of a rebalance from the answer to a heartbeat, so this is how long a planned change takes to spread.
 _HEARTBEAT_MS = 500
@@ -262,7 +262,7 @@ class Membership:
             async with asyncio.timeout(_STOP_WITHIN_S):
                 await consumer.stop()
         except (KafkaError, OSError) as error:
-            log.warning("group %s: could not leave it, so it waits out the session: %r", self._application_id, error)
+            logger.warning("group %s: could not leave it, so it waits out the session: %r", self._application_id, error)
 
     # Inside a rebalance: nothing here may be slow
 
@@ -287,7 +287,7 @@ class Membership:
             self._report(answer.verdict)
         tasks = answer.tasks
         self._tasks, self._verdict, self._cluster = tasks, answer.verdict, answer.cluster
-        log.info(
+        logger.info(
             "group %s, generation %d: active %s, standby %s, warm-up %s%s",
             self._application_id,
             answer.cluster.generation,
@@ -302,23 +302,23 @@ class Membership:
 
     def _report(self, verdict: Verdict) -> None:
         if verdict.reason:
-            log.error("group %s: not ready: %s", self._application_id, verdict.reason)
+            logger.error("group %s: not ready: %s", self._application_id, verdict.reason)
         if verdict.warning:
-            log.warning("group %s: %s", self._application_id, verdict.warning)
+            logger.warning("group %s: %s", self._application_id, verdict.warning)
         if verdict == Verdict():
-            log.info("group %s: agrees with the others again", self._application_id)
+            logger.info("group %s: agrees with the others again", self._application_id)
 
     def _in_trouble(self, trouble: LeaderboardError) -> None:
         if self._trouble is None:
             self._trouble_since_s = time.monotonic()
         if type(trouble) is not type(self._trouble):
-            log.warning("group %s: %s; tasks and map stay as they are", self._application_id, trouble)
+            logger.warning("group %s: %s; tasks and map stay as they are", self._application_id, trouble)
         self._trouble = trouble
 
     def _out_of_trouble(self) -> None:
         if self._trouble is not None:
             away_s = time.monotonic() - self._trouble_since_s
-            log.info("group %s: a member again after %.1f s", self._application_id, away_s)
+            logger.info("group %s: a member again after %.1f s", self._application_id, away_s)
             self._trouble = None
 
     async def _translated(self, error: BaseException) -> LeaderboardError:

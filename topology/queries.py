@@ -15,8 +15,6 @@ from topology.listener import Watcher
 from topology.rendering import Rendered
 from topology.view import View
 
-__all__ = ["Copies", "PartitionStatus", "Queries", "Rendered", "Role"]
-
 Role = Literal["active", "standby"]
 
 

@@ -35,6 +35,9 @@ from topology.watched_topics import WatchedTopics
 
 logger = logging.getLogger(__name__)
 
+_SHUFFLE_PARTITIONS: Final = 4
+"""A checkpoint keeps the number that it began with: whoever changes it raises `leaderboard.TOPOLOGY_VERSION`."""
+
 _BEHIND_LIMIT_EVENTS: Final = 100_000
 """Real time that ends a batch this far behind, and further than at the batch before, does not keep up."""
 
@@ -213,7 +216,7 @@ class StreamThread:
 
     def _open_spark(self, source_partitions: int, board_partitions: int) -> Spark:
         """Return the session, a new one when it is gone, has too few slots or would publish boards in other places."""
-        slots = source_partitions + generations.DEFAULT_SHUFFLE_PARTITIONS + SPARE_SLOTS
+        slots = source_partitions + _SHUFFLE_PARTITIONS + SPARE_SLOTS
         # Spark keeps its producers, and they what they know of a topic for minutes.
         places_are_others = self._board_partitions != board_partitions
         if self._spark is not None and (not self._spark.alive or self._spark.slots < slots or places_are_others):
@@ -221,7 +224,7 @@ class StreamThread:
         self._board_partitions = board_partitions
         if self._spark is None:
             started = time.monotonic()
-            self._spark = Spark(self._settings.spark, slots, generations.DEFAULT_SHUFFLE_PARTITIONS)
+            self._spark = Spark(self._settings.spark, slots, _SHUFFLE_PARTITIONS)
             logger.info("Spark started in %.1f s with %d slots", time.monotonic() - started, slots)
         return self._spark
 

@@ -34,7 +34,7 @@ _VISIBLE_POLL_S = 0.02
 
 _MIB = 1024 * 1024
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ async def _create_missing(admin: AIOKafkaAdminClient, specs: Sequence[TopicSpec]
     await _await_visible(admin, {spec.name for spec in wanted})
     for spec in wanted:
         if spec.name in created:
-            log.info("created topic %s with %d partitions", spec.name, spec.partitions)
+            logger.info("created topic %s with %d partitions", spec.name, spec.partitions)
     return [spec.name for spec in wanted if spec.name in created]
 
 

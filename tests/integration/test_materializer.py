@@ -152,23 +152,24 @@ async def test_partitions_come_and_go(topics: StoreTopics, tmp_path: Path) -> No
 async def test_a_missing_topic_is_named_and_waited_for(broker: Broker, tmp_path: Path) -> None:
     topics = StoreTopics(broker.connection)
     await topics.create(topics.names.high_scores, topics.names.products)
-    async with running(topics, tmp_path) as instance:
+    async with running(topics, tmp_path, range(5)) as instance:
         await eventually(lambda: topics.names.players in instance.queries.status(0).reason)
         assert not instance.queries.status(0).can_answer
         await topics.create(topics.names.players)
         await eventually(lambda: instance.caught_up)
-        assert instance.materializer.missing == []
+        assert instance.queries.status(4).reason == f"topic {topics.names.high_scores} has no partition 4"
 
 
 async def test_boards_that_their_topic_has_lost_are_published_on_it_again(topics: StoreTopics, tmp_path: Path) -> None:
     async def republish(partition: int, product_id: int, value: bytes) -> None:
         await topics.send(topics.names.high_scores, str(product_id).encode(), value, partition)
 
-    async with running(topics, tmp_path / "old", republish=republish) as instance:
+    async with running(topics, tmp_path / "old", range(5), republish=republish) as instance:
         await eventually(lambda: instance.caught_up)
         instance.materializer.set_active(range(4))
         await topics.delete(topics.names.high_scores)
-        await eventually(lambda: instance.materializer.missing == [topics.names.high_scores])
+        missing = f"missing topics: {topics.names.high_scores}"
+        await eventually(lambda: instance.queries.status(4).reason == missing)
         await topics.create()
         await topics.board(6, board((2, 9000)))
         await eventually(lambda: instance.caught_up and instance.get(6) == [("Mitch", 9000.0)])

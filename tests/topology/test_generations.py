@@ -36,7 +36,7 @@ def test_another_origin_needs_another_generation(wanted: Origin, reason: str | N
 
 
 def test_a_generation_survives_its_file() -> None:
-    generation = Generation(7, ORIGIN, shuffle_partitions=6, seeded=False)
+    generation = Generation(7, ORIGIN, seeded=False)
     assert Generation.from_json(generation.to_json()) == generation
 
 
