@@ -129,7 +129,10 @@ class StateDirectory:
 
 def _locked(root: Path) -> int:
     _make_writable(root)
-    lock = os.open(root / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        lock = os.open(root / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise StateUnusable(f"{root / 'lock'} cannot be opened: {error.strerror or error}") from error
     try:
         # Held by the open file: the system lets go of it however the process ends.
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -128,6 +128,13 @@ def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
         StateDirectory(tmp_path / "file", "app")
 
 
+def test_a_lock_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
+    # As a file of another user's; these tests may run as one who can open any.
+    (tmp_path / "app" / "lock").mkdir(parents=True)
+    with pytest.raises(StateUnusable, match="lock cannot be opened"):
+        StateDirectory(tmp_path, "app")
+
+
 WRITER = """
 import sys
 from pathlib import Path
