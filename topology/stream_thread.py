@@ -23,7 +23,7 @@ from topology.errors import BrokerUnavailable, LeaderboardError, QueryFailed
 from topology.failures import Failures
 from topology.freshness import Freshness
 from topology.generation_run import TABLES, GenerationRun, TableSource, table_rows
-from topology.generations import Origin
+from topology.generations import Generation, Origin
 from topology.leaderboard import Tables
 from topology.spark import SPARE_SLOTS, Spark, SparkSettings
 from topology.stream_plan import Lateness, Next, Plan, Surveys, floors_are_old
@@ -245,24 +245,11 @@ class StreamThread:
         topic_ids = {name: topic.topic_id for name, topic in topics.items()}
         origin = Origin(topic_ids, self._settings.depth, board_partitions=topics[HIGH_SCORES].partitions)
         generation = generations.current(directory)
-        reason = plan.reason if plan is not None else None
         added = self._tables.changes().added
-        if generation is None:
-            reason = "no checkpoint"
-        elif reason is None:
-            reason = generation.origin.difference(origin)
-        if reason is None and self._failures.checkpoint_trouble is not None:
-            reason = f"its checkpoint cannot be used: {self._failures.checkpoint_trouble}"
+        reason = self._why_begin(generation, origin, plan)
         if generation is None or reason is not None:
             logger.warning("a new generation begins: %s", reason)
-            if generation is not None and generation.origin.topic_ids[HIGH_SCORES] != topics[HIGH_SCORES].topic_id:
-                self._topics.wait_for_boards()
-            if self._topics.boards_end():
-                tables_are_new = generation is not None and generation.origin.has_other_tables(origin)
-                rows = table_rows(spark, self._tables)
-                generation = generations.begin(spark, directory, origin, rows, tables_are_new=tables_are_new)
-            else:
-                generation = generations.begin_first(directory, origin)
+            generation = self._begin(spark, directory, generation, origin)
             # Before its seed is published, which may fail: what came before was not this one's.
             self._failures.committed()
         generations.publish_seed(spark, directory, generation)
@@ -273,6 +260,29 @@ class StreamThread:
             self._surveys.works_on_generation(None)
         self._update(generation=generation.number)
         return GenerationRun(spark, directory, generation, self._tables)
+
+    def _why_begin(self, generation: Generation | None, origin: Origin, plan: Plan | None) -> str | None:
+        """Return why a generation has to begin after this one, None when it can be worked on."""
+        if generation is None:
+            return "no checkpoint"
+        if plan is not None:
+            return plan.reason
+        difference = generation.origin.difference(origin)
+        if difference is None and self._failures.checkpoint_trouble is not None:
+            return f"its checkpoint cannot be used: {self._failures.checkpoint_trouble}"
+        return difference
+
+    def _begin(
+        self, spark: Spark, directory: CheckpointDirectory, last: Generation | None, origin: Origin
+    ) -> Generation:
+        """Begin a generation with the boards of the last one, or of whatever is published, as its seed."""
+        if last is not None and last.origin.topic_ids[HIGH_SCORES] != origin.topic_ids[HIGH_SCORES]:
+            self._topics.wait_for_boards()
+        if not self._topics.boards_end():
+            return generations.begin_first(directory, origin)
+        tables_are_new = last is not None and last.origin.has_other_tables(origin)
+        rows = table_rows(spark, self._tables)
+        return generations.begin(spark, directory, origin, rows, tables_are_new=tables_are_new)
 
     def _snapshot(self, run: GenerationRun) -> Tables:
         """Write the tables and floors of now, and return them as a query in real time takes them."""
@@ -314,17 +324,14 @@ class StreamThread:
                 self._check_stop()
                 self._topics.look()
                 # Of tables that are being read anew, a part is there.
-                may_refresh = plan is None and self._tables.caught_up()
-                if may_refresh and self._surveys.is_due(self._tables.changes(), self._status.events):
+                if plan is None and self._tables.caught_up():
                     plan = self._survey(run, tables)
+                    if plan is None and floors_are_old(
+                        self._freshness.written - written, self._freshness.unchanged - unchanged
+                    ):
+                        plan = Plan(Next.REFRESH, "most boards that are written change nothing")
                     if plan is not None and plan.next is Next.REFRESH:
                         newer = self._snapshot(run)
-                if (
-                    may_refresh
-                    and plan is None
-                    and floors_are_old(self._freshness.written - written, self._freshness.unchanged - unchanged)
-                ):
-                    plan, newer = Plan(Next.REFRESH, "most boards that are written change nothing"), self._snapshot(run)
                 if self._letters_are_due:
                     self._write_letters(run)
                 if (gives_way := self._falls_behind(lateness)) is not None:
@@ -361,9 +368,11 @@ class StreamThread:
         )
 
     def _survey(self, run: GenerationRun, tables: Tables) -> Plan | None:
-        """Compare the boards with the tables of now, beside the running query."""
-        changes = self._tables.changes()
-        self._surveys.begin(changes, self._status.events)
+        """Compare the boards with the tables of now, beside the running query, when that is due."""
+        changes, events = self._tables.changes(), self._status.events
+        if not self._surveys.is_due(changes, events):
+            return None
+        self._surveys.begin(changes, events)
         return self._surveys.plan(run.survey(tables), changes)
 
     def _write_letters(self, run: GenerationRun) -> None:
