@@ -18,7 +18,7 @@ from aiokafka.errors import OffsetOutOfRangeError, RecordTooLargeError
 
 from topology.kafka_connection import KafkaConnection
 from topology.kafka_errors import kafka_errors
-from topology.store_copy import StoreCopy, why_begin_again
+from topology.store_copy import StoreCopy
 from topology.topic_ids import TopicCatalog, TopicDescription
 from topology.topics import DELETE_RETENTION_MS
 
@@ -64,9 +64,6 @@ class Owner(Protocol):
 
     async def topics_described(self, described: dict[str, TopicDescription]) -> list[StoreCopy]:
         """Take note of the topics that exist, and return the copies to fill from them."""
-
-    def now_ms(self) -> int:
-        """Return the wall-clock time."""
 
     def resumed(self) -> None:
         """Every copy has been looked at, and they are being filled from now on."""
@@ -200,11 +197,10 @@ class FillSession:
             topic_id = described[copy.topic].topic_id
             if self._assigned.get(topic_partition) is not copy:
                 copy.rewind()
-            fill = copy.fill._replace(position=copy.position) if copy.fill else None
             begin, end = begins[topic_partition], ends[topic_partition]
-            again = why_begin_again(fill, topic_id, begin, end, self._owner.now_ms(), retention_ms[copy.topic])
+            again = copy.why_begin_again(topic_id, begin, end, retention_ms[copy.topic])
             if again is not None:
-                level = logging.INFO if fill is None else logging.WARNING
+                level = logging.INFO if copy.fill is None else logging.WARNING
                 where = (copy.name, copy.partition, begin)
                 logger.log(level, "filling store %s/%d from offset %d: %s", *where, again.reason)
                 start = copy.begin_after_loss if again.topic_lost_records else copy.begin

@@ -92,7 +92,6 @@ class Materializer:
         self._boards_topic = names.high_scores
         self._table_topics: dict[TableName, str] = {"players": names.players, "products": names.products}
         self._options = options or FillOptions()
-        self._now_ms = now_ms
         self._boards: dict[int, BoardCopy] = {}
         self._tables: dict[TableName, dict[int, TableCopy]] = {"players": {}, "products": {}}
         self._described: dict[str, TopicDescription] = {}
@@ -258,10 +257,6 @@ class Materializer:
         """The topics that are of interest."""
         return [self._boards_topic, *self._table_topics.values()]
 
-    def now_ms(self) -> int:
-        """Return the wall-clock time."""
-        return self._now_ms()
-
     async def topics_described(self, described: dict[str, TopicDescription]) -> list[StoreCopy]:
         """Take note of the topics that exist, and return the copies to fill from them.
 
@@ -272,7 +267,9 @@ class Materializer:
         complete = [
             name
             for name, topic in self._table_topics.items()
-            if self._is_complete(name) and topic in described and described[topic][0] == self._described[topic][0]
+            if self._is_complete(name)
+            and topic in described
+            and described[topic].topic_id == self._described[topic].topic_id
         ]
         # Before they are taken note of: a table that gets partitions goes on answering while they are opened.
         copies: list[StoreCopy] = []

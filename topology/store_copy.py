@@ -172,6 +172,11 @@ class StoreCopy(ABC):
         begin, end = self.judged_from, self.position
         return Judged(self.topic, topic_id, self.partition, begin, end, unusable=self.unusable > 0)
 
+    def why_begin_again(self, topic_id: str, begin: int, end: int, delete_retention_ms: int) -> BeginAgain | None:
+        """Decide whether it can go on from where it is; see the function of this name."""
+        fill = self.fill._replace(position=self.position) if self.fill else None
+        return why_begin_again(fill, topic_id, begin, end, self._shared.now_ms(), delete_retention_ms)
+
     def rewind(self) -> None:
         """Go back to what the store remembers: what was read and not written is lost."""
         self.epoch += 1
