@@ -51,6 +51,8 @@ def _check_address(value: str) -> str:
     match = _HOST_AND_PORT.fullmatch(value)
     if match is None or not 1 <= int(match[1]) <= 65535:
         raise ValueError("not host:port")
+    # No name resolver takes what cannot be encoded: a part that is empty, as in kafka..local, or too long.
+    value.rpartition(":")[0].strip("[]").encode("idna")
     return value
 
 

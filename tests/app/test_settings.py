@@ -61,7 +61,7 @@ def test_derived_defaults_follow_what_they_derive_from(monkeypatch: pytest.Monke
 
 
 RIGHT = {
-    "bootstrap_servers": ["kafka:9092", "a:1,b:65535", "[::1]:9092", "10.0.0.1:9092"],
+    "bootstrap_servers": ["kafka:9092", "a:1,b:65535", "[::1]:9092", "10.0.0.1:9092", "k_1.local.:9092", "é:1"],
     "application_id": ["a", "board.v2_x-1", "x" * 200, "...", ".a"],
     "host": ["127.0.0.1", "::"],
     "port": ["1", "65535"],
@@ -104,12 +104,21 @@ NEEDS = {
 CERTIFICATE = {"kafka_ssl_cert_file", "kafka_ssl_key_file", "kafka_ssl_key_password"}
 """Right only with each other: tests/system/test_secured_kafka.py makes some; wrong in test_kafka_settings.py."""
 WRONG = {
-    "bootstrap_servers": ["", "kafka", "kafka:0", "kafka:65536", "http://kafka:9092", "a:1,,b:2", "a:1;b:2"],
+    "bootstrap_servers": [
+        "",
+        "kafka",
+        "kafka:0",
+        "kafka:65536",
+        "http://kafka:9092",
+        "a:1,,b:2",
+        "a:1;b:2",
+        "kafka..local:9092",
+    ],
     "application_id": ["", "a b", "a/b", "é", "x" * 201, "a\n", ".", ".."],
     "host": ["", "a b"],
     "port": ["", "0", "65536", "-1", "7000.5", "http"],
     "state_dir": [""],
-    "advertised": ["", "here", "here:0", "here:99999", ":7000", "a:1,b:2"],
+    "advertised": ["", "here", "here:0", "here:99999", ":7000", "a:1,b:2", "a..b:7000", f"{'a' * 64}:7000"],
     "checkpoint_uri": ["", "/srv/c", "checkpoint", "file: /x"],
     "spark_master": ["", "local [2]"],
     "spark_conf": ["{", "[]", "spark.a=1", '{"a": "1"}', '{"spark.a": 1}', '{"spark.a": null}', "[" * 50_000],
