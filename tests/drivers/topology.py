@@ -17,11 +17,14 @@ from topology.records import Board, Entry
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 EPOCH_MS = int(EPOCH.timestamp() * 1000)
-SCORES_SCHEMA = pa.schema(
+Record = tuple[bytes | None, int, int, int]
+"""Value, partition, offset, milliseconds from `EPOCH`."""
+
+_RECORDS_SCHEMA = pa.schema(
     {"value": pa.binary(), "partition": pa.int32(), "offset": pa.int64(), "timestamp": pa.timestamp("us", "UTC")}
 )
-FLOORS_SCHEMA = pa.schema({"product_id": pa.int64(), "floor": pa.float64()})
-BOARDS_SCHEMA = pa.schema({"key": pa.binary(), "value": pa.binary()})
+_FLOORS_SCHEMA = pa.schema({"product_id": pa.int64(), "floor": pa.float64()})
+_BOARDS_SCHEMA = pa.schema({"key": pa.binary(), "value": pa.binary()})
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,12 @@ def numbered(scores: Iterable[Score]) -> list[Score]:
     ]
 
 
+def records_frame(session: SparkSession, records: Iterable[Record]) -> DataFrame:
+    """Return records with the columns of Spark's Kafka source that a topology reads."""
+    rows = [(v, p, o, EPOCH + timedelta(milliseconds=ms)) for v, p, o, ms in records]
+    return _frame(session, rows, _RECORDS_SCHEMA)
+
+
 @dataclass
 class TopologyDriver:
     """Runs the topology over what it is given.
@@ -82,32 +91,32 @@ class TopologyDriver:
         """Return the boards of raw record values."""
         return self.boards_of_records([(value, 0, offset, offset) for offset, value in enumerate(values)])
 
-    def boards_of_records(self, records: Iterable[tuple[bytes | None, int, int, int]]) -> dict[int, Board]:
-        """Return the boards of records: value, partition, offset, milliseconds from `EPOCH`."""
+    def boards_of_records(self, records: Iterable[Record]) -> dict[int, Board]:
+        """Return the boards of records."""
         boards = self.query(records).collect()
         return {int(row.key): Board.from_json(row.value.encode()) for row in boards}
 
-    def query(self, records: Iterable[tuple[bytes | None, int, int, int]]) -> DataFrame:
+    def query(self, records: Iterable[Record]) -> DataFrame:
         """Return the topology over records, as a DataFrame of boards."""
-        rows = [(v, p, o, EPOCH + timedelta(milliseconds=ms)) for v, p, o, ms in records]
-        return leaderboard(self._frame(rows, SCORES_SCHEMA), self.tables(), depth=self.depth, generation=1)
+        return leaderboard(records_frame(self.session, records), self.tables(), depth=self.depth, generation=1)
 
     def tables(self) -> Tables:
         """Return the static side of the joins."""
         return Tables(
             players=snapshots.ids(self.session, "player_id", self.players),
             products=snapshots.ids(self.session, "product_id", self.products),
-            floors=self._frame(list(self.floors.items()), FLOORS_SCHEMA) if self.floors else None,
+            floors=_frame(self.session, list(self.floors.items()), _FLOORS_SCHEMA) if self.floors else None,
             seed=self.seed,
         )
 
     def published(self, boards: Mapping[int, Board]) -> DataFrame:
         """Return boards as Spark reads them from `high-scores`."""
         rows: list[tuple[Any, Any]] = [(str(product).encode(), board.to_json()) for product, board in boards.items()]
-        return self._frame(rows, BOARDS_SCHEMA)
+        return _frame(self.session, rows, _BOARDS_SCHEMA)
 
-    def _frame(self, rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> DataFrame:
-        # From Arrow: rows of Python objects would start a Python process for each frame.
-        columns: list[Sequence[Any]] = [*zip(*rows, strict=True)] or [() for _ in schema]
-        arrays = [pa.array(column, of.type) for column, of in zip(columns, schema, strict=True)]
-        return self.session.createDataFrame(pa.Table.from_arrays(arrays, schema=schema))
+
+def _frame(session: SparkSession, rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> DataFrame:
+    # From Arrow: rows of Python objects would start a Python process for each frame.
+    columns: list[Sequence[Any]] = [*zip(*rows, strict=True)] or [() for _ in schema]
+    arrays = [pa.array(column, of.type) for column, of in zip(columns, schema, strict=True)]
+    return session.createDataFrame(pa.Table.from_arrays(arrays, schema=schema))

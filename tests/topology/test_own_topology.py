@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
 from types import ModuleType
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from tests.drivers.own_topology import example, match_event
-from tests.drivers.topology import EPOCH, EPOCH_MS, SCORES_SCHEMA
+from tests.drivers.topology import EPOCH_MS, records_frame
 from topology.spark import Spark
 
 Events = Sequence[tuple[int, bytes]]
@@ -25,14 +23,7 @@ def page() -> ModuleType:
 
 def histories(spark: Spark, page: ModuleType, events: Events) -> dict[int, Any]:
     """Return the histories that the example makes of events."""
-    columns = [
-        [value for _, value in events],
-        [0 for _ in events],
-        [at_ms for at_ms, _ in events],
-        [EPOCH + timedelta(milliseconds=at_ms) for at_ms, _ in events],
-    ]
-    arrays = [pa.array(column, of.type) for column, of in zip(columns, SCORES_SCHEMA, strict=True)]
-    frame = spark.session.createDataFrame(pa.Table.from_arrays(arrays, schema=SCORES_SCHEMA))
+    frame = records_frame(spark.session, [(value, 0, at_ms, at_ms) for at_ms, value in events])
     made = page.last_matches(frame, generation=1).collect()
     return {int(row.key): page.History.from_json(row.value.encode()) for row in made}
 

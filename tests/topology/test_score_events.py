@@ -8,11 +8,10 @@ import random
 import re
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
 from tests.drivers.records import SCORES, TABLES, USED, TableCase, event
-from tests.drivers.topology import EPOCH, SCORES_SCHEMA
+from tests.drivers.topology import records_frame
 from topology.errors import InvalidRecord
 from topology.records import parse_named
 from topology.score_events import judge
@@ -25,10 +24,7 @@ MUTANTS = 4_000
 
 def judged(spark: Spark, values: list[bytes | None]) -> list[tuple[str | None, float, int, int]]:
     """Return what Spark makes of each value: the reason, and the fields."""
-    count = len(values)
-    columns = [values, [0] * count, list(range(count)), [EPOCH] * count]
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, SCORES_SCHEMA, strict=True)]
-    frame = spark.session.createDataFrame(pa.Table.from_arrays(arrays, schema=SCORES_SCHEMA))
+    frame = records_frame(spark.session, [(value, 0, offset, 0) for offset, value in enumerate(values)])
     rows = judge(frame).orderBy("offset").collect()
     return [(row.reason, row.score, row.product_id, row.player_id) for row in rows]
 
