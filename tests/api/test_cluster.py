@@ -250,8 +250,10 @@ async def test_a_stranger_at_a_members_address_is_passed_over(
     async def stranger(scope: Scope, receive: Receive, send: Send) -> None:
         await Response(body, headers=headers)(scope, receive, send)
 
+    whole = {target: (await cluster.get(target, at=1)).content for target in ("/leaderboard", "/leaderboard/count")}
     cluster.network.apps[cluster.hosts[0]] = stranger
-    for target in ("/leaderboard", "/leaderboard/count"):
+    for target, content in whole.items():
+        assert (await cluster.get(target, at=1)).content == content
         assert (await cluster.get(target, at=1)).content == (await cluster.get(target, at=2)).content
         assert (await cluster.get(target, at=2)).status_code == 200
 
