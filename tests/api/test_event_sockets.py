@@ -133,7 +133,7 @@ async def test_a_stream_ends_with_its_client_whatever_was_asked_behind_it() -> N
             writer.transport.abort()
         # What is written next finds the connection lost; nothing is written after it.
         server.change(1, 1e9)
-        await eventually(lambda: server.queries.watchers == [], 5)
+        await eventually(lambda: server.queries.watchers == [], deadline_s=5)
 
 
 async def test_clients_that_vanish_free_everything() -> None:
@@ -155,7 +155,7 @@ async def test_clients_that_vanish_free_everything() -> None:
             if number % 20 == 0:
                 await asyncio.sleep(0)
         writer.transport.abort()
-        await eventually(lambda: asyncio.all_tasks() <= before and server.queries.watchers == [], 60)
+        await eventually(lambda: asyncio.all_tasks() <= before and server.queries.watchers == [], deadline_s=60)
 
 
 async def test_a_server_that_stops_ends_its_streams_and_does_not_wait_for_them() -> None:
@@ -183,4 +183,4 @@ async def test_updates_of_a_peer_come_over_a_real_connection(path: str) -> None:
             server.change(1, score)
             await read_until(reader, b'"score":%.1f' % score)
         writer.close()
-        await eventually(lambda: server.queries.watchers == [], 60)
+        await eventually(lambda: server.queries.watchers == [], deadline_s=60)

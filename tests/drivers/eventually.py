@@ -5,13 +5,19 @@ import time
 from collections.abc import Awaitable, Callable
 
 
-async def eventually(condition: Callable[[], bool | Awaitable[bool]], deadline_s: float = 20.0) -> None:
-    """Return as soon as the condition holds; fail when it does not within the deadline."""
-    deadline = time.monotonic() + deadline_s
+async def eventually(
+    condition: Callable[[], bool | Awaitable[bool]], what: str = "", deadline_s: float = 20.0
+) -> float:
+    """Return as soon as the condition holds, and after how many seconds; it is looked at every 5 ms.
+
+    Raises:
+        AssertionError: it does not hold within the deadline; the text says `what` does not, or which condition.
+    """
+    began_s = time.monotonic()
     while True:
         found = condition()
         if found if isinstance(found, bool) else await found:
-            return
-        if time.monotonic() > deadline:
-            raise AssertionError(f"not within {deadline_s} s: {condition}")
+            return time.monotonic() - began_s
+        if time.monotonic() - began_s > deadline_s:
+            raise AssertionError(f"not within {deadline_s} s: {what or condition}")
         await asyncio.sleep(0.005)

@@ -10,8 +10,9 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from aiokafka import AIOKafkaConsumer
 
 from app.broker import Broker
 from tests.drivers import member_process
+from tests.drivers.eventually import eventually as wait
 from topology.assignor import Tasks
 from topology.host_metadata import ClusterMap, HostInfo
 from topology.kafka_connection import KafkaConnection
@@ -26,6 +28,7 @@ from topology.membership import Membership, MembershipSettings
 from topology.topics import TopicSpec, create_missing
 
 SESSION_TIMEOUT_MS = 2000
+eventually = partial(wait, deadline_s=15.0)
 PARTITIONS = 4
 
 
@@ -94,15 +97,6 @@ class Group:
         counts = [len(instance.tasks.active) for instance in self.instances]
         warming_up = any(instance.tasks.warm_up for instance in self.instances)
         return self.agrees(hosts) and max(counts) - min(counts) <= 1 and not warming_up
-
-
-async def eventually(condition: Callable[[], bool], what: str, deadline_s: float = 15) -> float:
-    """Return after how many seconds the condition holds; fail with `what` when it does not within the deadline."""
-    start = time.monotonic()
-    while not condition():
-        assert time.monotonic() - start < deadline_s, f"not within {deadline_s} s: {what}"
-        await asyncio.sleep(0.01)
-    return time.monotonic() - start
 
 
 @pytest.fixture(scope="module")
@@ -337,7 +331,10 @@ async def test_while_kafka_is_away_the_map_stays_and_one_line_tells(
             assert sum("does not answer" in line for line in told) == len(instances), told
             instances[0].membership.request_rebalance()
             generation = cluster.generation
-            await eventually(lambda: group.agrees(2) and generation < instances[1].membership.current().generation, "x")
+            await eventually(
+                lambda: group.agrees(2) and generation < instances[1].membership.current().generation,
+                "a rebalance reaches the other one as before",
+            )
         finally:
             await asyncio.to_thread(broker.stop)
 
