@@ -298,7 +298,7 @@ async def test_a_late_board_is_published_over_by_the_active_instance(topics: Sto
     published = []
 
     async def republish(partition: int, product_id: int, value: bytes) -> None:
-        published.append(product_id)
+        published.append((product_id, Board.from_json(value)))
         await topics.send(topics.names.high_scores, str(product_id).encode(), value, partition)
 
     late = Board(1, BOARD.known[1:], ())
@@ -306,7 +306,8 @@ async def test_a_late_board_is_published_over_by_the_active_instance(topics: Sto
         active.materializer.set_active(range(4))
         await eventually(lambda: active.caught_up)
         await topics.board(1, late)
-        await eventually(lambda: published == [1])
+        await eventually(lambda: published != [])
+        assert published == [(1, BOARD)]
     async with running(topics, tmp_path / "other", republish=republish) as other:
         await eventually(lambda: other.caught_up)
         assert other.get(1) == SHOWN
