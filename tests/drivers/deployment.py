@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Self
 
@@ -33,13 +33,15 @@ class Deployment:
         self._broker = Broker(directory / "kafka")
         self._directory = directory
         self._settings = settings
+        self._open = ExitStack()
 
     def __enter__(self) -> Self:
-        self._broker.start()
         try:
+            self._open.enter_context(self._broker)
             self.sample = Sample(self._broker.connection)
             self.sample.load()
-            self.replicas = Replicas(self._directory, self._broker.bootstrap_servers, **self._settings)
+            replicas = Replicas(self._directory, self._broker.bootstrap_servers, **self._settings)
+            self.replicas = self._open.enter_context(replicas)
             self.replicas.add(self._size)
             for member in self.replicas.members:
                 member.wait_for_boards(self.sample.reference.boards(), _START_S)
@@ -47,13 +49,12 @@ class Deployment:
             answers = {path: self.replicas.members[0].get(path) for path in PATHS}
             self.expected = {path: Expected(each.status_code, each.content) for path, each in answers.items()}
         except BaseException:
-            self.__exit__()
+            self._open.close()
             raise
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.replicas.__exit__()
-        self._broker.stop()
+        self._open.close()
 
     @contextmanager
     def reading(self, members: Sequence[Instance]) -> Iterator[Reader]:

@@ -40,6 +40,7 @@ class Flow:
         self._thread = threading.Thread(target=self._loop.run_forever, name="flow", daemon=True)
         self._producer: AIOKafkaProducer | None = None
         self._flowing: Future[None] | None = None
+        self._stopping = False
         self._turn = asyncio.Lock()
 
     def __enter__(self) -> Self:
@@ -60,6 +61,7 @@ class Flow:
 
     def start(self) -> None:
         """Let events flow."""
+        self._stopping = False
         self._flowing = asyncio.run_coroutine_threadsafe(self._go(), self._loop)
 
     def stop(self, deadline_s: float = 120.0) -> None:
@@ -91,7 +93,6 @@ class Flow:
         return self._ledger.count
 
     async def _go(self) -> None:
-        self._stopping = False
         begun_s, sent = self._loop.time(), 0
         while not self._stopping:
             await asyncio.sleep(_TICK_S)
