@@ -7,28 +7,18 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from app.broker import Broker
 from app.errors import SetupError
 from app.load import MAX_RECORD_BYTES, DataFiles, load, sample_files
+from tests.drivers.topic_reader import all_records
 from topology.errors import BrokerUnavailable
 from topology.kafka_connection import KafkaConnection
 from topology.topics import INPUTS, PLAYERS, PRODUCTS, SCORE_EVENTS, create_missing
 
 
 async def _all_records(kafka: KafkaConnection, topic: str) -> list[tuple[bytes | None, bytes | None]]:
-    consumer = AIOKafkaConsumer(**kafka.for_aiokafka())
-    records = []
-    async with consumer:
-        partitions = [TopicPartition(topic, number) for number in range(4)]
-        consumer.assign(partitions)
-        await consumer.seek_to_beginning()
-        ends = await consumer.end_offsets(partitions)
-        while any([await consumer.position(partition) < end for partition, end in ends.items()]):
-            for batch in (await consumer.getmany(timeout_ms=100)).values():
-                records += [(record.key, record.value) for record in batch]
-    return records
+    return [(record.key, record.value) for record in await all_records(kafka, topic)]
 
 
 @pytest.fixture

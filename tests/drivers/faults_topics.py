@@ -10,7 +10,9 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
+from tests.drivers.topic_reader import read_topic
 from tests.waiting import wait_until
+from topology.kafka_connection import KafkaConnection
 
 
 class Topics:
@@ -62,7 +64,7 @@ class Topics:
 
     def keys(self, name: str) -> set[bytes | None]:
         """Return the keys of all records that a topic holds."""
-        return asyncio.run(self._keys(name, self.partitions(name)))
+        return {record.key for record in read_topic(KafkaConnection(self._bootstrap_servers), name)}
 
     def _await_partitions(self, name: str, partitions: int) -> None:
         def are_led() -> bool:
@@ -71,19 +73,6 @@ class Topics:
             return len(found) == partitions and all(each["leader"] >= 0 for each in found)
 
         wait_until(are_led, 30, f"{name} has {partitions} partitions")
-
-    async def _keys(self, name: str, partitions: int) -> set[bytes | None]:
-        ends = await self._ends(name, partitions)
-        found: set[bytes | None] = set()
-        async with AIOKafkaConsumer(
-            bootstrap_servers=self._bootstrap_servers, auto_offset_reset="earliest"
-        ) as consumer:
-            consumer.assign(list(ends))
-            for at, end in ends.items():
-                while await consumer.position(at) < end:
-                    records = await consumer.getmany(at, timeout_ms=100)
-                    found |= {record.key for record in records.get(at, [])}
-        return found
 
     async def _ends(self, name: str, partitions: int) -> dict[TopicPartition, int]:
         async with AIOKafkaConsumer(bootstrap_servers=self._bootstrap_servers) as consumer:

@@ -14,10 +14,11 @@ from topology.topic_offsets import topic_offsets
 
 def read_topic(kafka: KafkaConnection, topic: str) -> list[Any]:
     """Return every committed record that a topic holds now."""
-    return asyncio.run(_read(kafka, topic))
+    return asyncio.run(all_records(kafka, topic))
 
 
-async def _read(kafka: KafkaConnection, topic: str) -> list[Any]:
+async def all_records(kafka: KafkaConnection, topic: str) -> list[Any]:
+    """The same, in the event loop that runs."""
     found = (await topic_ids(kafka, [topic])).get(topic)
     if found is None:
         return []
