@@ -29,7 +29,7 @@ def test_checkpoint_lost_while_running(world: MakeWorld) -> None:
     fault.flow.wait_for(500)
     fault.checkpoint.lose()
     fault.wait_until(lambda: fault.checkpoint.generation > 0, 90, "a checkpoint is there again")
-    fault.instance.wait_for_real_time()
+    fault.instance.wait_for_log("catching up ▸ running", 240, times=2)
     fault.note(f"new scores shown after {fault.probe():.1f} s")
     fault.check()
 
