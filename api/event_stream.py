@@ -13,7 +13,8 @@ boards have been sent once, an empty line as a sign of life.
 from __future__ import annotations
 
 import re
-from typing import Final, Protocol
+from abc import ABC, abstractmethod
+from typing import Final
 
 from topology.rendering import Rendered
 
@@ -22,12 +23,11 @@ LINES_TYPE: Final = "text/plain"
 RETRY_MS: Final = 500
 """How long a client waits until it connects again: instances end their streams when they stop, and others go on."""
 
-_PREAMBLE: Final = b"retry: %d\n\n" % RETRY_MS
 _SAFE_ID: Final = re.compile(rb"[0-9a-z-]{1,64}")
 
 
-class Format(Protocol):
-    """How a stream is written.
+class Format(ABC):
+    """How a stream is written; what a format does not say of itself is as most have it.
 
     Attributes:
         preamble: its first bytes.
@@ -37,38 +37,40 @@ class Format(Protocol):
         tells_absent: whether a board that never was is told of.
     """
 
-    preamble: bytes
-    reset: bytes
-    heartbeat: bytes
-    heartbeat_s: float
-    tells_absent: bool
-
-    def frame(self, product_id: int, rendered: Rendered | None) -> bytes:
-        """Return a board, or that there is none."""
-
-    def mark(self, sequence: int) -> bytes:
-        """Return what stands before the frame that completes the changes up to `sequence`."""
-
-    def before(self, position: int) -> bytes:
-        """Return what stands before frames of a copy at `position`."""
-
-    def complete(self, sequence: int, boards: int) -> bytes:
-        """Return what follows when everything has been sent once."""
-
-    def resumes(self, last_event_id: bytes, frame: bytes) -> bool:
-        """Return whether a reader with this id has `frame` already."""
-
-    def sequence_of(self, last_event_id: bytes) -> int:
-        """Return up to which change a reader with this id has everything; 0 when that is not known."""
-
-
-class OneBoard:
-    """Events of one board; `data` is exactly the body of `GET /leaderboard/{productId}`."""
-
-    preamble = _PREAMBLE
+    preamble = b"retry: %d\n\n" % RETRY_MS
     reset = b""
     heartbeat = b":\n\n"
     heartbeat_s = 15.0
+    tells_absent = False
+
+    @abstractmethod
+    def frame(self, product_id: int, rendered: Rendered | None) -> bytes:
+        """Return a board, or that there is none."""
+
+    def mark(self, sequence: int) -> bytes:  # noqa: ARG002
+        """Return what stands before the frame that completes the changes up to `sequence`."""
+        return b""
+
+    def before(self, position: int) -> bytes:  # noqa: ARG002
+        """Return what stands before frames of a copy at `position`."""
+        return b""
+
+    def complete(self, sequence: int, boards: int) -> bytes:  # noqa: ARG002
+        """Return what follows when everything has been sent once."""
+        return b""
+
+    def resumes(self, last_event_id: bytes, frame: bytes) -> bool:  # noqa: ARG002
+        """Return whether a reader with this id has `frame` already."""
+        return False
+
+    def sequence_of(self, last_event_id: bytes) -> int:  # noqa: ARG002
+        """Return up to which change a reader with this id has everything; 0 when that is not known."""
+        return 0
+
+
+class OneBoard(Format):
+    """Events of one board; `data` is exactly the body of `GET /leaderboard/{productId}`."""
+
     tells_absent = True
 
     def frame(self, product_id: int, rendered: Rendered | None) -> bytes:  # noqa: ARG002  # the reader knows which
@@ -77,39 +79,19 @@ class OneBoard:
             return b"id: none\nevent: gone\ndata: null\n\n"
         return b"id: %b\nevent: board\ndata: %b\n\n" % (rendered.etag.strip('"').encode(), rendered.body)
 
-    def mark(self, sequence: int) -> bytes:  # noqa: ARG002
-        """Return nothing: a board has its own id."""
-        return b""
-
-    def before(self, position: int) -> bytes:  # noqa: ARG002
-        """Return nothing: clients know no offsets."""
-        return b""
-
-    def complete(self, sequence: int, boards: int) -> bytes:  # noqa: ARG002
-        """Return nothing: the board is all there is."""
-        return b""
-
     def resumes(self, last_event_id: bytes, frame: bytes) -> bool:
         """Return whether the frame is of the board that the client had last."""
         return frame.startswith(b"id: %b\n" % last_event_id)
 
-    def sequence_of(self, last_event_id: bytes) -> int:  # noqa: ARG002
-        """Return 0: an id tells about a board, not about changes."""
-        return 0
 
-
-class AllBoards:
+class AllBoards(Format):
     """Events of all boards.
 
     Args:
         token: tells the feed from any other, of this instance or of others.
     """
 
-    preamble = _PREAMBLE
     reset = b"event: reset\ndata: {}\n\n"
-    heartbeat = b":\n\n"
-    heartbeat_s = 15.0
-    tells_absent = False
 
     def __init__(self, token: str) -> None:
         self._token = token.encode()
@@ -124,17 +106,9 @@ class AllBoards:
         """Return the id of the event that follows."""
         return b"id: %b-%d\n" % (self._token, sequence)
 
-    def before(self, position: int) -> bytes:  # noqa: ARG002
-        """Return nothing: clients know no offsets."""
-        return b""
-
     def complete(self, sequence: int, boards: int) -> bytes:
         """Return an event `complete`: all boards there are have been sent."""
         return b'%bevent: complete\ndata: {"boards":%d}\n\n' % (self.mark(sequence), boards)
-
-    def resumes(self, last_event_id: bytes, frame: bytes) -> bool:  # noqa: ARG002
-        """Return False: an id tells about changes, not about a board."""
-        return False
 
     def sequence_of(self, last_event_id: bytes) -> int:
         """Return up to which change the client has everything, when the id is of this feed."""
@@ -143,15 +117,14 @@ class AllBoards:
         return int(sequence) if known else 0
 
 
-class Lines:
-    """What instances tell each other.
+class Lines(Format):
+    """What instances tell each other; they do not resume.
 
     Args:
         tells_absent: whether a board that never was is told of.
     """
 
     preamble = b"\n"
-    reset = b""
     heartbeat = b"\n"
     heartbeat_s = 2.0
 
@@ -162,10 +135,6 @@ class Lines:
         """Return the line of a board; JSON has no line ends outside of strings and none inside."""
         return b"%d\n" % product_id if rendered is None else b"%d %b\n" % (product_id, rendered.body)
 
-    def mark(self, sequence: int) -> bytes:  # noqa: ARG002
-        """Return nothing: peers do not resume."""
-        return b""
-
     def before(self, position: int) -> bytes:
         """Return the line that tells from when the boards that follow are."""
         return b"@%d\n" % position
@@ -173,14 +142,6 @@ class Lines:
     def complete(self, sequence: int, boards: int) -> bytes:  # noqa: ARG002
         """Return the line that says that every board has been sent."""
         return b".\n"
-
-    def resumes(self, last_event_id: bytes, frame: bytes) -> bool:  # noqa: ARG002
-        """Return False: peers do not resume."""
-        return False
-
-    def sequence_of(self, last_event_id: bytes) -> int:  # noqa: ARG002
-        """Return 0: peers do not resume."""
-        return 0
 
 
 def usable_id(last_event_id: bytes | None) -> bytes | None:
