@@ -25,7 +25,7 @@ from api.router import Router
 from api.routing import Local, Remote
 from topology.errors import StateUnusable
 from topology.host_metadata import HostInfo
-from topology.rendering import tagged
+from topology.rendering import Rendered, tagged
 
 log = logging.getLogger(__name__)
 
@@ -75,10 +75,9 @@ class Follower:
         self._source: Local | HostInfo | None = None
         self._task: asyncio.Task[None] | None = None
         self._again: asyncio.TimerHandle | None = None
-        self._stopped = False
         self._unreadable = False
         self._unreached = False
-        self._again_s = AGAIN_S
+        self._pause_s = AGAIN_S
         self.is_local = False
 
     def follow(self, *, reload: bool = False) -> None:
@@ -87,6 +86,15 @@ class Follower:
         Args:
             reload: whether what this instance's copy holds has to be read again.
         """
+        try:
+            self._follow(reload=reload)
+        except Exception:
+            # Whoever looks after all followers goes on with the others.
+            log.exception("following partition %d failed", self.partition)
+            self._leave_source()
+            self._follow_later()
+
+    def _follow(self, *, reload: bool) -> None:
         source = self._first_choice()
         followed = self.is_local or (self._task is not None and not self._task.done())
         if source == self._source and followed and not (reload and self.is_local):
@@ -102,22 +110,21 @@ class Follower:
 
     def stop(self) -> None:
         """Follow nobody any more."""
-        self._stopped = True
         self._leave_source()
 
     def changed(self, product_id: int) -> None:
         """Take a board from this instance's copy."""
-        try:
-            self._take(product_id)
-        except StateUnusable as error:
-            self._read_again(error)
-
-    def _take(self, product_id: int) -> None:
         status = self._queries.status(self.partition)
         # An emptied store is being filled again: what it does not have is not gone.
-        if status.can_answer:
-            self._feed.reached(self.partition, status.position)
-            self._feed.put(self.partition, product_id, self._queries.get(product_id, self._limit))
+        if not status.can_answer:
+            return
+        try:
+            board = self._queries.get(product_id, self._limit)
+        except StateUnusable as error:
+            self._read_again(error)
+            return
+        self._feed.reached(self.partition, status.position)
+        self._feed.put(self.partition, product_id, board)
 
     def _first_choice(self) -> Local | HostInfo | None:
         route = self._router.route(self.partition, self._queries.status(self.partition), hop=self._hop)
@@ -141,10 +148,7 @@ class Follower:
         if status.position < self._feed.positions.get(self.partition, 0):
             self._begin(self._wait_for_position())
         else:
-            try:
-                self._load()
-            except StateUnusable as error:
-                self._read_again(error)
+            self._load()
 
     def _read_again(self, error: StateUnusable) -> None:
         """Leave this instance's copy, which could not be read, and read all that is followed of it in a moment."""
@@ -160,10 +164,11 @@ class Follower:
 
     def _load(self) -> None:
         position = self._queries.status(self.partition).position
-        if self.product_id is not None:
-            boards = {self.product_id: self._queries.get(self.product_id, self._limit)}
-        else:
-            boards = {each: tagged(body) for each, body in self._queries.boards([self.partition], self._limit)}
+        try:
+            boards = self._boards()
+        except StateUnusable as error:
+            self._read_again(error)
+            return
         self._feed.positions.pop(self.partition, None)
         self._feed.reached(self.partition, position)
         for product_id, board in boards.items():
@@ -171,6 +176,11 @@ class Follower:
         self._feed.completed(self.partition, set(boards))
         self.is_local, self._unreadable = True, False
         self._reached()
+
+    def _boards(self) -> dict[int, Rendered | None]:
+        if self.product_id is not None:
+            return {self.product_id: self._queries.get(self.product_id, self._limit)}
+        return {each: tagged(body) for each, body in self._queries.boards([self.partition], self._limit)}
 
     # A holder's stream
 
@@ -189,11 +199,15 @@ class Follower:
         self._unreached = not stream.began
         if was_down and not stream.began:
             # It was the last hope, and still is.
-            again_s, self._again_s = self._again_s, min(2 * self._again_s, _AGAIN_MOST_S)
-            await asyncio.sleep(again_s)
+            await asyncio.sleep(self._next_pause_s())
 
     def _reached(self) -> None:
-        self._unreached, self._again_s = False, AGAIN_S
+        self._unreached, self._pause_s = False, AGAIN_S
+
+    def _next_pause_s(self) -> float:
+        """Return how long to wait now; twice as long the next time, until something has been reached."""
+        pause_s, self._pause_s = self._pause_s, min(2 * self._pause_s, _AGAIN_MOST_S)
+        return pause_s
 
     # Tasks
 
@@ -206,14 +220,14 @@ class Follower:
         if task.cancelled() or task is not self._task:
             return
         error = task.exception()
-        if error is not None:
-            log.error("following partition %d failed", self.partition, exc_info=error)
-        if self._stopped or self.is_local:
-            return
         if error is None:
             self.follow()
         else:
-            self._again = asyncio.get_running_loop().call_later(AGAIN_S, self.follow)
+            log.error("following partition %d failed", self.partition, exc_info=error)
+            self._follow_later()
+
+    def _follow_later(self) -> None:
+        self._again = asyncio.get_running_loop().call_later(self._next_pause_s(), self.follow)
 
 
 class _PeerStream:

@@ -323,6 +323,31 @@ async def test_an_error_with_one_change_keeps_back_no_others(cluster: Cluster, m
     await events.stream.leave()
 
 
+async def test_after_an_error_that_nobody_foresaw_a_board_is_read_again_less_and_less_often(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("api.follower.AGAIN_S", 0.02)
+    active = cluster.holders(1)[0]
+    clients = [await cluster.events(f"/leaderboard/1/events?limit={limit}", at=active) for limit in (1, 2)]
+    for each in clients:
+        await each.next()
+    failing = Mock(side_effect=RuntimeError("unforeseen"))
+    with monkeypatch.context() as patch:
+        patch.setattr(cluster.queries[active], "get", failing)
+        began_s = time.monotonic()
+        cluster.queries[active].changed(None)
+        # Each of the two feeds at once, then with pauses of 20, 40, 80, 160 and 320 ms.
+        await eventually(lambda: failing.call_count >= 12)
+        assert time.monotonic() - began_s > 0.5
+    assert {each.getMessage() for each in caplog.records if each.levelno >= logging.ERROR} == {
+        f"following partition {cluster.queries[0].partition_for(1)} failed"
+    }
+    cluster.change(1, [scored(9000)], at=[active])
+    for each in clients:
+        assert (await each.take(1))[0].data[0]["score"] == 9000.0
+        await each.stream.leave()
+
+
 @pytest.mark.parametrize("target", ["/leaderboard/1/events", "/leaderboard/events"])
 async def test_live_updates_go_on_when_a_store_can_be_read_again(cluster: Cluster, target: str) -> None:
     active, _, _ = cluster.holders(1)
@@ -377,6 +402,28 @@ async def test_a_failover_never_brings_an_older_board(cluster: Cluster, asked: s
     event = await waiting
     assert event is not None
     assert len(event.data) == 1
+    await events.stream.leave()
+
+
+async def test_a_copy_that_cannot_be_read_once_it_is_as_far_is_read_again(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    active, standby, _ = cluster.holders(1)
+    partition = cluster.queries[0].partition_for(1)
+    events = await cluster.events("/leaderboard/1/events", at=standby)
+    await events.next()
+    cluster.change(1, board_of(1, 2), at=[active])
+    await events.take(1)
+    cluster.queries[standby].unreadable = True
+    cluster.kill(active)
+    # It waits for its own copy by then.
+    await asyncio.sleep(0.1)
+    cluster.queries[standby].advance(partition)
+    await eventually(lambda: any("cannot be read" in each for each in caplog.messages))
+    assert [each for each in caplog.records if each.levelno >= logging.ERROR] == []
+    cluster.queries[standby].unreadable = False
+    cluster.change(1, board_of(1, 1), at=[standby])
+    assert len((await events.take(1))[0].data) == 1
     await events.stream.leave()
 
 
