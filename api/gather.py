@@ -158,7 +158,7 @@ class Gather:
 
     def _all_here(self, *, hop: bool) -> bool:
         partitions = range(self._queries.partition_count)
-        return bool(partitions) and all(self._route(each, hop=hop) == Local() for each in partitions)
+        return bool(partitions) and all(isinstance(self._route(each, hop=hop), Local) for each in partitions)
 
     def _route(self, partition: int, *, hop: bool) -> Route:
         return self._router.route(partition, self._queries.status(partition), hop=hop)

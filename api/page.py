@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Final
 
 from fastapi import APIRouter, Request, Response
-from starlette.exceptions import HTTPException
 
 from api.answers import Answer, Headers
 from api.auth import PAGE_FILES
 from api.delivery import Delivery
+from api.errors import Unrouted
 from topology.description import SUMMARY, describe
 from topology.diagram import svg
 
@@ -61,7 +61,7 @@ def page_routes(delivery: Delivery, depth: int) -> APIRouter:
     @router.get("/page/{name}")
     async def file(request: Request, name: str) -> Response:
         if f"/page/{name}" not in PAGE_FILES:
-            raise HTTPException(404)
+            raise Unrouted(404)
         return await sent(request, name)
 
     return router

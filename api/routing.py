@@ -35,7 +35,7 @@ class Unavailable:
 
 Route = Local | Remote | Unavailable
 
-LOCAL = Local()
+_LOCAL = Local()
 
 
 def decide(
@@ -58,7 +58,7 @@ def decide(
         hop: whether another instance has forwarded the request here; it is not forwarded again then.
     """
     if status.can_answer and (hop or status.role == "active"):
-        return LOCAL
+        return _LOCAL
     if hop:
         return Unavailable(f"{here} cannot answer: {status.reason or 'it holds no copy'}")
     order = _holders(partition, status, cluster, here)
@@ -69,7 +69,7 @@ def decide(
     if here not in order:
         return Remote(tuple(order), then_local=False)
     before = order[: order.index(here)]
-    return Remote(tuple(before), then_local=True) if before else LOCAL
+    return Remote(tuple(before), then_local=True) if before else _LOCAL
 
 
 def _holders(partition: int, status: PartitionStatus, cluster: ClusterMap, here: HostInfo) -> list[HostInfo]:
