@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Final
+from typing import Final, NamedTuple
 
 import httpx
 
@@ -22,56 +22,48 @@ from topology.host_metadata import HostInfo
 
 log = logging.getLogger(__name__)
 
-_BROKEN: Final = "it broke off the connection"
-_NO_HTTP: Final = "it does not speak HTTP as expected"
-_BAD_ADDRESS: Final = "its address cannot be used"
 
-REASONS: Final[Mapping[type[Exception], str]] = {
-    httpx.ConnectTimeout: "it did not accept a connection in time",
-    httpx.ReadTimeout: "it did not answer in time",
-    httpx.WriteTimeout: "it did not take the request in time",
-    httpx.PoolTimeout: "too many requests wait for peers already",
-    httpx.TimeoutException: "it did not answer in time",
-    httpx.ConnectError: "it refused the connection",
-    httpx.ReadError: _BROKEN,
-    httpx.WriteError: _BROKEN,
-    httpx.CloseError: _BROKEN,
-    httpx.NetworkError: _BROKEN,
+class Failure(NamedTuple):
+    """Why a peer has given no usable answer.
+
+    Attributes:
+        name: of the class that it is counted in.
+        reason: for people.
+    """
+
+    name: str
+    reason: str
+
+
+_SLOW: Final = Failure("timeout", "it did not answer in time")
+_BUSY: Final = Failure("busy", "too many requests wait for peers already")
+_BROKEN: Final = Failure("broken_off", "it broke off the connection")
+_NO_HTTP: Final = Failure("no_http", "it does not speak HTTP as expected")
+_BAD_ADDRESS: Final = Failure("bad_address", "its address cannot be used")
+
+FAILURES: Final[Mapping[type[Exception], Failure]] = {
+    httpx.ConnectTimeout: Failure("timeout", "it did not accept a connection in time"),
+    httpx.WriteTimeout: Failure("timeout", "it did not take the request in time"),
+    httpx.PoolTimeout: _BUSY,
+    httpx.TimeoutException: _SLOW,
+    httpx.ConnectError: Failure("refused", "it refused the connection"),
     httpx.RemoteProtocolError: _BROKEN,
-    httpx.LocalProtocolError: _NO_HTTP,
     httpx.ProtocolError: _NO_HTTP,
     httpx.DecodingError: _NO_HTTP,
     httpx.TooManyRedirects: _NO_HTTP,
     httpx.HTTPStatusError: _NO_HTTP,
+    httpx.CookieConflict: _NO_HTTP,
     httpx.ProxyError: _BAD_ADDRESS,
     httpx.UnsupportedProtocol: _BAD_ADDRESS,
     httpx.InvalidURL: _BAD_ADDRESS,
     UnicodeError: _BAD_ADDRESS,  # a host name that IDNA cannot encode gets through httpx as such
-    httpx.CookieConflict: _NO_HTTP,
-    httpx.StreamConsumed: _BROKEN,
-    httpx.StreamClosed: _BROKEN,
-    httpx.ResponseNotRead: _BROKEN,
-    httpx.RequestNotRead: _BROKEN,
-    httpx.StreamError: _BROKEN,
-    httpx.TransportError: _BROKEN,
-    httpx.RequestError: _BROKEN,
     httpx.HTTPError: _BROKEN,
+    httpx.StreamError: _BROKEN,
 }
-"""Every exception class of httpx, and what it says about the peer."""
+"""What httpx raises, and what it says about the peer; an error is of the kind of its nearest base."""
 
-_TIMEOUT: Final = "timeout"
-_BUSY: Final = "busy"
-FAILURES: Final[Mapping[str, str]] = {
-    REASONS[httpx.ConnectTimeout]: _TIMEOUT,
-    REASONS[httpx.ReadTimeout]: _TIMEOUT,
-    REASONS[httpx.WriteTimeout]: _TIMEOUT,
-    REASONS[httpx.PoolTimeout]: _BUSY,
-    REASONS[httpx.ConnectError]: "refused",
-    _BROKEN: "broken_off",
-    _NO_HTTP: "no_http",
-    _BAD_ADDRESS: "bad_address",
-}
-"""The class of each of these, as failures are counted."""
+UNREACHED: Final = tuple(FAILURES)
+"""What to catch where a peer is asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,11 +155,10 @@ class Peers:
         headers = {REQUEST_ID.decode(): request_id.text} if request_id is not None else None
         try:
             response = await self._client.get(f"http://{host}{target}", timeout=timeout, headers=headers)
-        except tuple(REASONS) as error:
-            reason = reason_for(error)
-            return self._failed(host, FAILURES[reason], reason)
-        if (failure := _failure(response)) is not None:
-            return self._failed(host, *failure)
+        except UNREACHED as error:
+            return self._failed(host, failure_of(error))
+        if (failure := _refusal(response)) is not None:
+            return self._failed(host, failure)
         self.down.answered(host)
         return Reply(host, response.status_code, response.headers, response.content)
 
@@ -186,38 +177,36 @@ class Peers:
         self.forwards += 1
         try:
             async with self._streams.stream("GET", f"http://{host}{target}", timeout=self._stream_timeout) as response:
-                if (failure := _failure(response)) is not None:
-                    return self._failed(host, *failure).reason
+                if (failure := _refusal(response)) is not None:
+                    return self._failed(host, failure).reason
                 self.down.answered(host)
                 await _take_lines(response, take)
-        except tuple(REASONS) as error:
-            reason = reason_for(error)
-            return self._failed(host, FAILURES[reason], reason).reason
+        except UNREACHED as error:
+            return self._failed(host, failure_of(error)).reason
         except ValueError:
-            return self._failed(host, "no_store", "its stream is not what was asked for").reason
+            return self._failed(host, Failure("no_store", "its stream is not what was asked for")).reason
         self.down.failed(host)
         return "it ended the stream"
 
-    def _failed(self, host: HostInfo, failure: str, reason: str) -> NoReply:
-        self.failures[failure] += 1
-        if failure == _BUSY:
-            # It says nothing about the peer, which others are reading from.
-            return NoReply(reason)
-        if host not in self.down.avoided():
-            log.warning("peer %s is asked last for a while: %s", host, reason)
-        self.down.failed(host)
-        return NoReply(reason)
+    def _failed(self, host: HostInfo, failure: Failure) -> NoReply:
+        self.failures[failure.name] += 1
+        # That too many requests wait says nothing about the peer, which others are reading from.
+        if failure is not _BUSY:
+            if host not in self.down.avoided():
+                log.warning("peer %s is asked last for a while: %s", host, failure.reason)
+            self.down.failed(host)
+        return NoReply(failure.reason)
 
 
-def _failure(response: httpx.Response) -> tuple[str, str] | None:
-    """Return the class of failure that an answer is, and the reason; None for one that can be used."""
+def _refusal(response: httpx.Response) -> Failure | None:
+    """Return what is wrong with an answer, None for one that can be used."""
     if response.status_code == HTTPStatus.UNAUTHORIZED:
-        return "unauthorized", "it does not take the token of this instance"
+        return Failure("unauthorized", "it does not take the token of this instance")
     if response.status_code >= 500:
-        return "status", f"it answered {response.status_code}"
+        return Failure("status", f"it answered {response.status_code}")
     if SERVED_BY.decode() not in response.headers:
         # Something else at the address, or an instance of other settings.
-        return "no_store", f"its answer ({response.status_code}) is not from a store"
+        return Failure("no_store", f"its answer ({response.status_code}) is not from a store")
     return None
 
 
@@ -229,9 +218,9 @@ async def _take_lines(response: httpx.Response, take: Callable[[bytes], None]) -
             take(line)
 
 
-def reason_for(error: Exception) -> str:
-    """Return what an error of httpx says about the peer."""
-    return next(REASONS[base] for base in type(error).__mro__ if base in REASONS)
+def failure_of(error: Exception) -> Failure:
+    """Return what an error, one of `UNREACHED`, says about the peer."""
+    return next(FAILURES[base] for base in type(error).__mro__ if base in FAILURES)
 
 
 def _timeout(settings: PeerSettings, read_s: float) -> httpx.Timeout:

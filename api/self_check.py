@@ -18,7 +18,7 @@ import httpx
 
 from api.components import Components
 from api.connections import PeerTransport
-from api.peers import REASONS, reason_for
+from api.peers import UNREACHED, failure_of
 
 log = logging.getLogger(__name__)
 
@@ -58,8 +58,8 @@ class SelfCheck:
     async def _trouble(self, client: httpx.AsyncClient) -> str | None:
         try:
             answer = await client.get(f"http://{self._host}/internal/instance", headers=self._headers)
-        except tuple(REASONS) as error:
-            return f"{reason_for(error)} ({error})"
+        except UNREACHED as error:
+            return f"{failure_of(error).reason} ({error})"
         return None if answer.text == self._instance_id else f"something else answers there ({answer.status_code})"
 
     def _note(self, trouble: str | None) -> None:

@@ -15,7 +15,6 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as prometheus_text
 from starlette.types import Receive, Scope, Send
 
-from api.peers import FAILURES, REASONS
 from tests.drivers.cluster import Cluster
 from tests.drivers.fake_queries import board_of
 from topology.freshness import Freshness
@@ -169,10 +168,6 @@ async def test_forwards_and_their_failures_are_counted(cluster: Cluster) -> None
     failures = values(await scraped(cluster, other), "forward_failures", "reason")
     assert failures["timeout"] == 1
     assert failures["refused"] in (1, 2)
-
-
-def test_every_reason_of_a_failure_has_a_class() -> None:
-    assert set(REASONS.values()) == set(FAILURES)
 
 
 async def test_applications_in_one_process_count_for_themselves(cluster: Cluster) -> None:

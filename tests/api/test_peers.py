@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from api.components import PeerSettings
-from api.peers import REASONS, NoReply, Peers, Reply, reason_for
+from api.peers import UNREACHED, NoReply, Peers, Reply, failure_of
 from tests.drivers.cluster import Clock
 from topology.host_metadata import HostInfo
 
@@ -48,7 +48,7 @@ def peers_on(transport: Scripted, clock: Clock | None = None) -> Peers:
 
 def test_no_exception_class_of_httpx_is_left_out() -> None:
     assert len(HTTPX_ERRORS) > 25
-    assert [each for each in HTTPX_ERRORS if each not in REASONS] == []
+    assert [each for each in HTTPX_ERRORS if not issubclass(each, UNREACHED)] == []
 
 
 @pytest.mark.parametrize("error", HTTPX_ERRORS)
@@ -61,7 +61,28 @@ async def test_every_error_of_httpx_moves_on_to_the_next_host(error: type[Except
     assert (reply.host, reply.status, reply.body) == (C, 200, b"c")
     # That too many wait already says nothing about the host.
     assert peers.down.avoided() == (set() if error is httpx.PoolTimeout else {B})
-    assert reason_for(raised)
+    assert peers.failures == {failure_of(raised).name: 1}
+
+
+@pytest.mark.parametrize(
+    ("error", "name", "reason"),
+    [
+        (httpx.ConnectTimeout, "timeout", "it did not accept a connection in time"),
+        (httpx.ReadTimeout, "timeout", "it did not answer in time"),
+        (httpx.WriteTimeout, "timeout", "it did not take the request in time"),
+        (httpx.PoolTimeout, "busy", "too many requests wait for peers already"),
+        (httpx.ConnectError, "refused", "it refused the connection"),
+        (httpx.ReadError, "broken_off", "it broke off the connection"),
+        (httpx.CloseError, "broken_off", "it broke off the connection"),
+        (httpx.RemoteProtocolError, "broken_off", "it broke off the connection"),
+        (httpx.LocalProtocolError, "no_http", "it does not speak HTTP as expected"),
+        (httpx.StreamClosed, "broken_off", "it broke off the connection"),
+        (httpx.UnsupportedProtocol, "bad_address", "its address cannot be used"),
+        (UnicodeEncodeError, "bad_address", "its address cannot be used"),
+    ],
+)
+def test_an_error_says_what_its_nearest_base_says(error: type[Exception], name: str, reason: str) -> None:
+    assert failure_of(error.__new__(error)) == (name, reason)
 
 
 async def test_a_host_that_cannot_answer_is_passed_over_and_remembered() -> None:
