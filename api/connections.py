@@ -7,7 +7,10 @@ takes 0.6 ms of CPU with it, 0.15 ms with this one (measured). It knows only wha
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
+from weakref import WeakValueDictionary
 
 import httptools
 import httpx
@@ -29,7 +32,8 @@ class PeerTransport(httpx.AsyncBaseTransport):
         self._connections = connections
         self._idle_expiry_s = idle_expiry_s
         self._idle: dict[_Origin, list[_Connection]] = {}
-        self._slots: dict[_Origin, asyncio.Semaphore] = {}
+        # As long as a request to the host is under way: hosts come and go with each deployment.
+        self._slots: WeakValueDictionary[_Origin, asyncio.Semaphore] = WeakValueDictionary()
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Return the whole answer to a GET; raises httpx's errors."""
@@ -62,7 +66,7 @@ class PeerTransport(httpx.AsyncBaseTransport):
             except httpx.CloseError:
                 # The peer closed it between two requests, which says nothing about the peer.
                 pass
-        connection = await _connected(origin, request, timeout)
+        connection = await self._connected(origin, request, timeout)
         try:
             return await self._ask(origin, connection, head, request, timeout)
         except httpx.CloseError as error:
@@ -80,11 +84,15 @@ class PeerTransport(httpx.AsyncBaseTransport):
 
     def _keep(self, origin: _Origin, connection: _Connection) -> None:
         connection.idle_since = asyncio.get_running_loop().time()
-        idle = self._idle.setdefault(origin, [])
-        # The last one kept is the next one used, so those at the front are the ones that peers close.
-        while idle and not idle[0].reusable:
-            del idle[0]
-        idle.append(connection)
+        self._idle.setdefault(origin, []).append(connection)
+
+    def _lost(self, origin: _Origin, connection: _Connection) -> None:
+        """Forget a connection that has ended, and with the last one its host, which may have left for good."""
+        idle = self._idle.get(origin, [])
+        if connection in idle:
+            idle.remove(connection)
+        if not idle:
+            self._idle.pop(origin, None)
 
     async def _ask(
         self, origin: _Origin, connection: _Connection, head: bytes, request: httpx.Request, timeout: dict[str, float]
@@ -103,16 +111,31 @@ class PeerTransport(httpx.AsyncBaseTransport):
                 connection.close()
         return httpx.Response(status, headers=headers, content=body, request=request)
 
+    async def _connected(self, origin: _Origin, request: httpx.Request, timeout: dict[str, float]) -> _Connection:
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(timeout.get("connect", _TIMEOUT_S)):
+                _, connection = await loop.create_connection(lambda: _Connection(partial(self._lost, origin)), *origin)
+        except TimeoutError as error:
+            raise httpx.ConnectTimeout("no connection in time", request=request) from error
+        except OSError as error:
+            raise httpx.ConnectError(str(error), request=request) from error
+        return connection
+
 
 class _Connection(asyncio.Protocol):
     """One connection; one request at a time.
+
+    Args:
+        lost: is told when it has ended.
 
     Attributes:
         reusable: whether it is open, and nothing of an answer is outstanding.
         idle_since: when its last answer was whole, by the loop's clock.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, lost: Callable[[_Connection], None]) -> None:
+        self._lost = lost
         self.reusable = False
         self.idle_since = 0.0
         self._transport: asyncio.Transport | None = None
@@ -169,6 +192,7 @@ class _Connection(asyncio.Protocol):
         self._transport = None
         closed = httpx.ReadError if self._started else httpx.CloseError
         self._fail(closed(str(exc or "closed by the peer")))
+        self._lost(self)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Take a header, as httptools has it."""
@@ -193,18 +217,6 @@ class _Connection(asyncio.Protocol):
     def _fail(self, error: Exception) -> None:
         if self._answer is not None and not self._answer.done():
             self._answer.set_exception(error)
-
-
-async def _connected(origin: _Origin, request: httpx.Request, timeout: dict[str, float]) -> _Connection:
-    loop = asyncio.get_running_loop()
-    try:
-        async with asyncio.timeout(timeout.get("connect", _TIMEOUT_S)):
-            _, connection = await loop.create_connection(_Connection, *origin)
-    except TimeoutError as error:
-        raise httpx.ConnectTimeout("no connection in time", request=request) from error
-    except OSError as error:
-        raise httpx.ConnectError(str(error), request=request) from error
-    return connection
 
 
 def _head(request: httpx.Request) -> bytes:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from topology.host_metadata import HostInfo
+
+_FORGOTTEN_AFTER_S: Final = 60.0
+"""A host that has not been asked for so long has left the cluster, or holds nothing that anybody asks for."""
 
 
 class DownHosts:
@@ -34,7 +38,9 @@ class DownHosts:
 
     def failed(self, host: HostInfo) -> None:
         """Tell that `host` did not answer."""
-        self._until[host] = self._clock() + self._down_for_s
+        now = self._clock()
+        self._until = {each: until for each, until in self._until.items() if now < until + _FORGOTTEN_AFTER_S}
+        self._until[host] = now + self._down_for_s
 
     def answered(self, host: HostInfo) -> None:
         """Tell that `host` answered."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import gc
 import tracemalloc
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sized
 from contextlib import asynccontextmanager
 
 import httpx
 import pytest
 
 from api.connections import PeerTransport
+from tests.drivers.eventually import eventually
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -120,6 +121,28 @@ async def test_a_connection_that_the_peer_closed_while_idle_is_replaced() -> Non
         for _ in range(3):
             assert (await client.get(server.url)).status_code == 200
         assert server.connections == 3
+
+
+async def test_of_a_host_that_has_left_nothing_is_kept() -> None:
+    left: list[asyncio.StreamWriter] = []
+
+    async def leaving(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        left.append(writer)
+        await answering()(reader, writer)
+
+    async with exchange(leaving) as (server, client):
+        await asyncio.gather(*(client.get(server.url) for _ in range(5)))
+        transport = client._transport  # noqa: SLF001
+        assert isinstance(transport, PeerTransport)
+        kept: list[Sized] = [transport._idle, transport._slots]  # noqa: SLF001
+        assert list(map(len, kept)) == [1, 0]
+        for writer in left:
+            writer.close()
+        await eventually(lambda: not any(kept))
+        with pytest.raises(httpx.ConnectError):
+            await client.get("http://127.0.0.1:1/")
+        gc.collect()
+        assert not any(kept)
 
 
 async def test_a_connection_that_was_idle_for_long_is_not_used_again() -> None:

@@ -37,6 +37,20 @@ def test_one_request_tries_a_host_again_while_the_others_avoid_it() -> None:
     assert down.avoided() == {HOST}
 
 
+def test_a_host_that_nobody_has_asked_for_long_is_forgotten() -> None:
+    clock = Clock()
+    down = DownHosts(2.0, clock)
+    down.failed(HOST)
+    clock.now += 61
+    down.failed(HostInfo("c", 7000))
+    down.trying(HOST)
+    assert HOST in down.avoided(), "one request tries it, the others wait"
+    clock.now += 63
+    down.failed(HostInfo("c", 7000))
+    down.trying(HOST)
+    assert HOST not in down.avoided()
+
+
 def test_trying_a_host_that_is_up_changes_nothing() -> None:
     down = DownHosts(2.0, Clock())
     down.trying(HOST)
