@@ -23,7 +23,7 @@ JSON_TYPE: Final = (b"content-type", b"application/json")
 NO_STORE: Final = (b"cache-control", b"no-store")
 """Of what nobody may keep: errors, a part of the boards, a stream."""
 
-_OPAQUE_TAG: Final = re.compile(rb'"[^"]*"')
+_LISTED_TAG: Final = re.compile(rb'(?:^|,)\s*(?:W/)?("[^"]*")\s*(?=,|$)')
 
 
 class Answer(NamedTuple):
@@ -68,7 +68,7 @@ def conditional(answer: Answer, if_none_match: bytes | None) -> Answer:
     """Return the answer, or 304 when the client has it already (RFC 9110 section 13.1.2: tags compare weakly)."""
     if if_none_match is None or answer.etag is None:
         return answer
-    if if_none_match.strip() != b"*" and answer.etag not in _OPAQUE_TAG.findall(if_none_match):
+    if if_none_match.strip() != b"*" and answer.etag not in _LISTED_TAG.findall(if_none_match):
         return answer
     kept = [(name, value) for name, value in answer.headers if name != b"content-type"]
     return Answer(304, kept, b"", answer.etag)

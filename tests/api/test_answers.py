@@ -19,7 +19,11 @@ def test_a_client_that_has_the_board_gets_304_without_a_body(sent: bytes) -> Non
 
 
 @pytest.mark.parametrize(
-    "sent", [None, b"", b'"x"', b"a1", b'"a1', b'"A1"', b'"a1*"', b"W/", b'W/"x"', b"\xff", b'"*"']
+    "sent",
+    [
+        *(None, b"", b'"x"', b"a1", b'"a1', b'"A1"', b'"a1*"', b"W/", b'W/"x"', b"\xff", b'"*"'),
+        *(b'"a1"x', b'x"a1"', b'"x" "a1"'),
+    ],
 )
 def test_a_client_with_another_board_gets_the_board(sent: bytes | None) -> None:
     assert conditional(BOARD, sent) is BOARD
