@@ -83,19 +83,19 @@ class Front:
         if asked is None:
             return None
         try:
-            answer = self._boards.at_once(asked.product_id, asked.limit, hop=asked.hop)
+            board = self._boards.at_once(asked.product_id, asked.limit, hop=asked.hop)
+            return None if isinstance(board, Remote) else self._delivery.at_once(board, scope["headers"])
         except Exception as error:
             log.exception("GET %r failed", scope["path"])
             return problem(error, scope["path"])
-        return None if isinstance(answer, Remote) else self._delivery.at_once(answer, scope["headers"])
 
     async def _waited_for(self, scope: Scope, asked: _Asked) -> Answer:
         try:
-            answer = await self._boards.answer(asked.product_id, asked.limit, hop=asked.hop)
+            board = await self._boards.answer(asked.product_id, asked.limit, hop=asked.hop)
+            return await self._delivery.of(board, scope["headers"])
         except Exception as error:
             log.exception("GET %r failed", scope["path"])
             return problem(error, scope["path"])
-        return await self._delivery.of(answer, scope["headers"])
 
     def _refusal(self, scope: Scope) -> Answer | None:
         return self._guard.refusal(scope) if self._guard is not None else None
