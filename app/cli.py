@@ -33,6 +33,8 @@ def main() -> None:
     Exits with 2 when something must be changed first, with 1 when trying again may help.
     """
     set_up_logging()
+    # So that what a command has started ends, and what it keeps for the time being is removed, whenever one comes.
+    exit_on_signals()
     try:
         leaderboard(prog_name="leaderboard")
     except LeaderboardError as error:
@@ -178,8 +180,6 @@ def verify(urls: tuple[str, ...], within_s: float, form: str, scores_lost: bool)
     from app.verify import DIFFERENT, Check
     from app.verify import verify as compare
 
-    # What it keeps for the time being is removed also then.
-    exit_on_signals()
     asked = tuple(url.rstrip("/") for url in urls) or (f"http://localhost:{settings.port}",)
     result = compare(settings, Check(asked, within_s, scores_lost))
     click.echo(result.json() if form == "json" else result.text())

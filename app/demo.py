@@ -18,7 +18,7 @@ from app.load import DataFiles, load, sample_files
 from app.logs import set_up_logging
 from app.service import Service
 from app.settings import Settings, read_settings
-from app.signals import exit_on_signals, pass_over_signals, stop_signal
+from app.signals import pass_over_signals, stop_signal
 from app.spark_class_data import make_spark_class_data
 from topology.stream_status import StreamState
 from topology.topic_offsets import topic_offsets
@@ -41,8 +41,6 @@ def run_demo(*, port: int, once: bool) -> None:
     Raises:
         SetupError: a setting, the port or the sample data cannot be used.
     """
-    # What it keeps for the time being is removed also when it is ended while it starts.
-    exit_on_signals()
     # What is wrong is told before anything is started.
     read_settings()
     files = sample_files()

@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from app.cli import leaderboard
+from tests.waiting import wait_until
 
 COMMAND = [sys.executable, "-m", "app.cli"]
 
@@ -127,6 +128,29 @@ def test_the_broker_runs_until_a_signal(tmp_path: Path, number: signal.Signals, 
         process.send_signal(number)
         assert process.wait(15) == 0
     assert "shut down completed" in (tmp_path / "broker.log").read_text()
+
+
+def test_jars_that_are_fetched_while_a_signal_comes_leave_nothing(tmp_path: Path) -> None:
+    java, cache, scratch = tmp_path / "java" / "bin" / "java", tmp_path / "cache", tmp_path / "scratch"
+    for directory in (java.parent, scratch):
+        directory.mkdir(parents=True)
+    java.write_text('#!/bin/sh\n[ "$1" = -version ] && echo \'openjdk version "17.0.1"\' || exec sleep 60\n')
+    java.chmod(0o755)
+    environment = os.environ | {
+        "JAVA_HOME": str(tmp_path / "java"),
+        "XDG_CACHE_HOME": str(cache),
+        "TMPDIR": str(scratch),
+    }
+    with subprocess.Popen([*COMMAND, "jars"], env=environment, stderr=subprocess.DEVNULL) as process:
+        try:
+            wait_until(lambda: any(scratch.iterdir()), 60, "the jars are fetched")
+            process.terminate()
+            assert process.wait(15) == 1
+        finally:
+            process.kill()
+    assert list(scratch.iterdir()) == []
+    assert [each.suffix for each in cache.rglob("*") if each.is_file()] == [".lock"]
+    assert list(cache.rglob("*.part")) == []
 
 
 @pytest.fixture
