@@ -183,6 +183,9 @@ class Broker:
                     self._process.kill()
                     if self._asked_port or not tries_left:
                         raise _port_taken(self._port) from error
+        except OSError as error:
+            self.kill()
+            raise self._unwritable(error) from error
         except BaseException:
             self.kill()
             raise
@@ -197,9 +200,10 @@ class Broker:
                 f"{self._data_dir} is in use by another broker", "stop that one, or choose another directory"
             ) from error
         except OSError as error:
-            raise SetupError(
-                f"the broker cannot write in {self._data_dir} ({error.strerror})", "choose another directory"
-            ) from error
+            raise self._unwritable(error) from error
+
+    def _unwritable(self, error: OSError) -> SetupError:
+        return SetupError(f"the broker cannot write in {self._data_dir} ({error.strerror})", "choose another directory")
 
     def _write_properties(self) -> Path:
         self._port, controller_port = _free_ports(self._asked_port)

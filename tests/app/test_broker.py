@@ -76,6 +76,15 @@ def test_a_data_dir_that_cannot_be_written_is_one_clear_error(tmp_path: Path) ->
         Broker(tmp_path / "file" / "data").start()
 
 
+def test_a_file_that_cannot_be_written_is_one_clear_error_as_well(tmp_path: Path) -> None:
+    (tmp_path / "server.properties").mkdir()
+    with pytest.raises(SetupError, match=rf"the broker cannot write in {tmp_path} \(Is a directory\)"):
+        Broker(tmp_path, jvm_flags=()).start()
+    (tmp_path / "server.properties").rmdir()
+    with Broker(tmp_path) as broker:
+        assert broker.running
+
+
 def test_a_storage_that_is_formatted_too_slowly_is_one_clear_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
