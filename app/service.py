@@ -156,6 +156,8 @@ class Service:
             asyncio.create_task(self._self_check.run(), name="self-check"),
             asyncio.create_task(self._measures.run(), name="measures"),
         ]
+        for task in self._background:
+            task.add_done_callback(_log_error)
         log.info("listening on %s:%d as %s", self._settings.host, self._settings.port, self._host)
 
     async def stop(self) -> None:
@@ -305,6 +307,12 @@ def run_service(settings: Settings) -> None:
     # Before anything listens: the first fetch takes half a minute, and its errors end the program.
     ensure_jars()
     uvloop.run(_serve(settings))
+
+
+def _log_error(task: asyncio.Task[None]) -> None:
+    """Log what has ended a task that nobody waits for before the instance stops."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.error("the task %r has ended with an error", task.get_name(), exc_info=error)
 
 
 def _lag_to_go_by(status: CopyStatus) -> int:

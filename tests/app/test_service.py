@@ -8,8 +8,26 @@ import pytest
 
 from app.service import Service
 from app.settings import Settings
+from tests.drivers.eventually import eventually
 from topology.assignor import Tasks
 from topology.host_metadata import ClusterMap
+
+
+async def test_what_ends_in_the_background_with_an_error_is_logged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free_tcp_port: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = Settings(host="127.0.0.1", port=free_tcp_port, state_dir=tmp_path, bootstrap_servers="127.0.0.1:1")
+    service = Service(settings)
+
+    async def fail() -> None:
+        raise RuntimeError("unforeseen")
+
+    monkeypatch.setattr(service._self_check, "run", fail)  # noqa: SLF001
+    try:
+        await service.start()
+        await eventually(lambda: "the task 'self-check' has ended with an error" in caplog.messages)
+    finally:
+        await service.stop()
 
 
 @pytest.mark.parametrize(("reason", "published_for"), [(None, {0, 2}), ("the settings here are DEPTH=5", set())])
