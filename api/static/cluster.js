@@ -2,14 +2,12 @@
 // seconds; behind a load balancer each answer may be another instance's, so what one says of itself is kept.
 
 import { ask, askJson, isExpected, pause, textOf } from "./ask.js";
-import { byId, duration, make, number, plural, say } from "./show.js";
+import { address, byId, duration, make, number, plural, say } from "./show.js";
 
 const EVERY_MS = 3_000;
 const KEPT_MS = 30_000;
 const SAMPLE = /^(leaderboard_\w+)(?:\{([^}]*)\})? (\S+)/;
 const LABEL = /(\w+)="([^"]*)"/g;
-
-const address = ({ host, port }) => `${host.includes(":") ? `[${host}]` : host}:${port}`;
 
 export class Cluster {
   hosts = [];

@@ -1,10 +1,9 @@
 // One game: its podium and all places, live, and which instances answer for it.
 
 import { askJson, keepTrying, readEvents } from "./ask.js";
-import { Frames, byId, make, number, say, showEntries } from "./show.js";
+import { Frames, address, byId, make, number, say, showEntries } from "./show.js";
 
 const DEPTH = Number(document.querySelector("meta[name=leaderboard-depth]").content);
-const address = ({ host, port }) => `${host}:${port}`;
 
 export class Game {
   #frames = new Frames(() => this.#draw());

@@ -11,7 +11,7 @@ import { isExpected, token } from "./ask.js";
 import { Cluster } from "./cluster.js";
 import { Game } from "./game.js";
 import { Games, isId, linkTo } from "./games.js";
-import { Announcer, byId, duration, make, say } from "./show.js";
+import { Announcer, address, byId, duration, make, say } from "./show.js";
 
 const VIEWS = ["games", "game", "cluster", "topology"];
 const NOTICE_AFTER_MS = 1_500;
@@ -31,7 +31,7 @@ let hiddenTimer = 0;
 
 function route() {
   const [, name, id] = /^#\/(\w+)(?:\/(.*))?$/.exec(location.hash) ?? [];
-  if (name === "game" && id) return { name, id: decodeURIComponent(id) };
+  if (name === "game" && id) return { name, id };
   return { name: name === "cluster" || name === "topology" ? name : "games" };
 }
 
@@ -118,7 +118,7 @@ function tick() {
 
 /** Return the other instances; the page never goes to one by itself: it could be another network's. */
 function others() {
-  return cluster.hosts.map(({ host, port }) => `${host}:${port}`).filter((each) => each !== location.host);
+  return cluster.hosts.map(address).filter((each) => each !== location.host);
 }
 
 function showOthers() {
@@ -127,7 +127,7 @@ function showOthers() {
   if (list.dataset.key === key) return;
   list.dataset.key = key;
   // Advertised addresses are reached from here only when this page came from one of them.
-  const reached = cluster.hosts.some(({ host, port }) => `${host}:${port}` === location.host);
+  const reached = cluster.hosts.some((host) => address(host) === location.host);
   list.replaceChildren(
     ...others().map((each) => make("li", {}, reached ? make("a", { href: `${location.protocol}//${each}/${location.hash}` }, each) : each)),
   );

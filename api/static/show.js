@@ -7,6 +7,9 @@ const MOST_NAMED = 3;
 
 export const byId = (id) => document.getElementById(id);
 
+/** Return where an instance is, as `location.host` has it. */
+export const address = ({ host, port }) => `${host.includes(":") ? `[${host}]` : host}:${port}`;
+
 /** Make an element. Children are elements or text; nothing is ever read as HTML, since players choose their names. */
 export function make(tag, { className, ...attributes } = {}, ...children) {
   const element = document.createElement(tag);

@@ -228,8 +228,10 @@ def test_a_game_is_found_by_name_and_by_id(still: str, browser: Browser) -> None
     browser.wait_for("document.querySelector('#game-title').textContent === 'Largest'", "it is open")
     opened(browser, f"{still}/?game=99")
     browser.wait_for("document.querySelector('#game-empty').textContent.includes('no score')", "there is no game 99")
-    opened(browser, f"{still}/#/game/x")
-    browser.wait_for("document.querySelector('#game-empty').textContent.includes('no game')", "x is no id")
+    for wrong in ("x", "%", "%C3%BC"):
+        opened(browser, f"{still}/#/game/{wrong}")
+        said = f"document.querySelector('#game-empty').textContent.startsWith('“{wrong}” is no game')"
+        browser.wait_for(said, f"{wrong} is no id")
 
 
 def test_it_keeps_still_when_asked_to(still: str, browser: Browser) -> None:
