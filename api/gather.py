@@ -184,20 +184,21 @@ class Gather:
                 waiting[partition] = other
             else:
                 missing[partition] = other.reason
+        last_resort: list[int] = []
         asked = 0
         while waiting:
             found, failed = await self._ask_round(question, {each: waiting[each].hosts[asked] for each in waiting})
             parts.extend(found)
             asked += 1
-            retry_here = [each for each in failed if self._falls_back(each, waiting[each], asked)]
-            part = self._read_here(question.local, retry_here) if retry_here else None
-            if part is None:
-                retry_here = []
-            else:
-                parts.append(part)
-            exhausted = {each for each in failed if len(waiting[each].hosts) == asked}
-            missing |= {each: failed[each] for each in exhausted.difference(retry_here)}
-            waiting = {each: waiting[each] for each in failed if each not in exhausted}
+            in_vain = [each for each in failed if len(waiting[each].hosts) == asked]
+            missing |= {each: failed[each] for each in in_vain}
+            last_resort += [each for each in in_vain if waiting[each].then_local]
+            waiting = {each: waiting[each] for each in failed if each not in in_vain}
+        here = [each for each in last_resort if self._queries.status(each).can_answer]
+        part = self._read_here(question.local, here) if here else None
+        if part is not None:
+            parts.append(part)
+            missing = {each: reason for each, reason in missing.items() if each not in here}
         return parts, missing
 
     def _read_here(self, read: Callable[[list[int]], Part], partitions: list[int]) -> Part | None:
@@ -232,10 +233,6 @@ class Gather:
                 continue
             failed |= {each: f"{host}: it has no copy that can answer" for each in group if each not in answered}
         return parts, failed
-
-    def _falls_back(self, partition: int, route: Remote, asked: int) -> bool:
-        last = len(route.hosts) == asked
-        return last and route.then_local and self._queries.status(partition).can_answer
 
     def _refuse_part(self, missing: dict[int, str], *, partial: bool) -> None:
         nothing = len(missing) == self._queries.partition_count
