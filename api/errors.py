@@ -101,7 +101,13 @@ class NotReady(Retry):
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What an error looks like from the outside."""
+    """What an error looks like from the outside.
+
+    Attributes:
+        status: of HTTP.
+        name: the last part of its `type`; empty when the status says it all.
+        title: for people.
+    """
 
     status: int
     name: str
@@ -130,7 +136,7 @@ def problem(error: Exception, path: str) -> Answer:
     """
     kind = _kind(error)
     fields: dict[str, Any] = {
-        "type": "about:blank" if isinstance(error, Unrouted) else f"urn:problem-type:leaderboard:{kind.name}",
+        "type": f"urn:problem-type:leaderboard:{kind.name}" if kind.name else "about:blank",
         "title": kind.title,
         "status": kind.status,
         "detail": str(error) if kind.status != HTTPStatus.INTERNAL_SERVER_ERROR else _UNEXPECTED,
@@ -150,5 +156,5 @@ def problem(error: Exception, path: str) -> Answer:
 
 def _kind(error: Exception) -> Kind:
     if isinstance(error, Unrouted):
-        return Kind(error.status, "unrouted", HTTPStatus(error.status).phrase)
+        return Kind(error.status, "", HTTPStatus(error.status).phrase)
     return next(KINDS[base] for base in type(error).__mro__ if base in KINDS)

@@ -70,7 +70,6 @@ UNREACHED: Final = tuple(FAILURES)
 class Reply:
     """What a peer answered."""
 
-    host: HostInfo
     status: int
     headers: httpx.Headers
     body: bytes
@@ -160,7 +159,7 @@ class Peers:
         if (failure := _refusal(response)) is not None:
             return self._failed(host, failure)
         self.down.answered(host)
-        return Reply(host, response.status_code, response.headers, response.content)
+        return Reply(response.status_code, response.headers, response.content)
 
     async def follow(self, host: HostInfo, target: str, take: Callable[[bytes], None]) -> str:
         """Read a stream of lines for as long as it goes on.

@@ -22,8 +22,6 @@ class SetupError(Fix):
 
     def __init__(self, problem: str, fix: str) -> None:
         super().__init__(f"{problem}: {fix}")
-        self.problem = problem
-        self.fix = fix
 
 
 class BrokerFailed(SetupError):
