@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from html import escape
 from pathlib import Path
+from string import Template
 from typing import Final
 
 from fastapi import APIRouter, Request, Response
@@ -27,7 +28,6 @@ _TYPES: Final = {
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-_DEPTH: Final = '<meta name="leaderboard-depth" content="10">'
 
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self';"
@@ -70,8 +70,9 @@ def page_routes(delivery: Delivery, depth: int) -> APIRouter:
 def _texts(depth: int) -> dict[str, str]:
     """Return the text of each file by its name: those in the directory, and the pictures of the topology."""
     texts = {path.name: path.read_text("utf-8") for path in _DIRECTORY.iterdir() if path.suffix in _TYPES}
-    page = texts["index.html"].replace(_DEPTH, _DEPTH.replace("10", str(depth)))
-    texts["index.html"] = page.replace("{{summary}}", escape(SUMMARY)).replace("{{topology}}", escape(describe()))
+    texts["index.html"] = Template(texts["index.html"]).substitute(
+        depth=depth, summary=escape(SUMMARY), topology=escape(describe())
+    )
     return texts | {"topology.svg": svg(), "topology-down.svg": svg(across=False)}
 
 

@@ -7,7 +7,7 @@ const REFUSED_WAIT_MS = 60_000;
 const SILENT_MS = 40_000; // A sign of life comes every 15 s.
 
 /** The service refuses: `status` and what it says to do. */
-export class Refusal extends Error {
+class Refusal extends Error {
   constructor(status, detail) {
     super(detail);
     this.status = status;
@@ -20,7 +20,7 @@ export class Refusal extends Error {
 }
 
 /** Nobody has answered, or the answer broke off, or something else than the service is there. */
-export class Unreached extends Error {}
+class Unreached extends Error {}
 
 async function reached(work) {
   try {

@@ -3,7 +3,7 @@
 import { ask, askJson, jsonOf, keepTrying, pause, readEvents } from "./ask.js";
 import { Frames, byId, make, number, plural, say, showEntries } from "./show.js";
 
-export const LIVE_MOST = 500; // More boards than that are shown a page at a time.
+const LIVE_MOST = 500; // More boards than that are shown a page at a time.
 const PAGE_SIZE = 100;
 const PAGE_EVERY_MS = 5_000;
 
