@@ -17,6 +17,7 @@ import uvloop
 
 from api.components import Components, Stopping
 from api.main import create_app
+from api.parameters import default_limit
 from api.self_check import SelfCheck
 from app.checkpoint_identity import checkpoint_identity
 from app.http_server import HttpServer
@@ -38,7 +39,7 @@ from topology.queries import Queries
 from topology.records import SPARE_FACTOR
 from topology.stores.directory import StateDirectory
 from topology.topics import OUTPUTS, create_missing
-from topology.view import DEFAULT_LIMIT, View
+from topology.view import View
 
 if TYPE_CHECKING:
     from topology.stream_status import StreamStatus
@@ -78,7 +79,7 @@ class Service:
             opened("leader-boards"),
             opened("players"),
             opened("products"),
-            min(DEFAULT_LIMIT, settings.depth),
+            default_limit(settings.depth),
             settings.depth,
         )
         self._producer = BoardProducer(settings.kafka)
