@@ -76,10 +76,11 @@ class StreamTask:
         while self._wanted:
             try:
                 return await asyncio.to_thread(self._make)
-            except (LeaderboardError, OSError) as error:
+            except Exception as error:
                 # Others believe that the stream runs here: what is missing may come back, and nothing else tells.
                 if str(error) != said:
                     said = str(error)
-                    log.error("the stream cannot start: %s", said)
+                    foreseen = isinstance(error, (LeaderboardError, OSError))
+                    log.error("the stream cannot start: %s", said, exc_info=not foreseen)
                 await asyncio.sleep(_TRY_AGAIN_AFTER_S)
         return None

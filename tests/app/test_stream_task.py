@@ -31,7 +31,7 @@ def makes(outcomes: list[Exception | StreamThread]) -> Callable[[], StreamThread
     return make
 
 
-@pytest.mark.parametrize("trouble", [NO_JAVA, OSError("cannot fork")])
+@pytest.mark.parametrize("trouble", [NO_JAVA, OSError("cannot fork"), RuntimeError("unforeseen")])
 async def test_a_stream_that_cannot_start_is_tried_again(
     tmp_path: Path, trouble: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -41,6 +41,7 @@ async def test_a_stream_that_cannot_start_is_tried_again(
     await eventually(lambda: task.status is not None)
     said = [record.getMessage() for record in caplog.records if record.name == "app.stream_task"]
     assert said == [f"the stream cannot start: {trouble}"]
+    assert bool(caplog.records[0].exc_info) == isinstance(trouble, RuntimeError)
     await task.stop()
     assert not task.held
 
