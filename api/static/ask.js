@@ -22,7 +22,8 @@ class Refusal extends Error {
 /** Nobody has answered, or the answer broke off, or something else than the service is there. */
 class Unreached extends Error {}
 
-async function reached(work) {
+/** Return what work brings; that it brings nothing is the network's doing. */
+export async function reached(work) {
   try {
     return await work;
   } catch (error) {

@@ -1,6 +1,6 @@
 // The routes of openapi.json: parameters, answers, examples, and a form that asks.
 
-import { ask, askJson, isExpected, textOf, token } from "./ask.js";
+import { ask, askJson, isExpected, reached, textOf, token } from "./ask.js";
 import { byId, make, say } from "./show.js";
 
 const STREAM_MS = 3_000;
@@ -130,7 +130,7 @@ async function bodyOf(response) {
   let text = "";
   const stop = setTimeout(() => reader.cancel(), STREAM_MS);
   while (text.length < SHOWN_CHARACTERS) {
-    const { done, value } = await reader.read();
+    const { done, value } = await reached(reader.read());
     if (done) break;
     text += value;
   }
