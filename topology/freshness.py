@@ -20,12 +20,13 @@ class Freshness:
         written: boards that were read.
         unchanged: those among them that brought nothing new.
         newest_ms: the newest timestamp seen on such a board, wall-clock milliseconds; None before the first.
+        generation: the highest of the boards that were read; 0 before the first.
     """
 
     def __init__(self) -> None:
         self.delays_s = Histogram(_BOUNDS_S)
         self.newest_ms: int | None = None
-        self.written = self.unchanged = 0
+        self.written = self.unchanged = self.generation = 0
 
     def note(self, old: Board | None, new: Board, now_ms: int) -> None:
         """Take note of a board that was read.
@@ -36,6 +37,7 @@ class Freshness:
             now_ms: wall-clock time in milliseconds.
         """
         self.written += 1
+        self.generation = max(self.generation, new.generation)
         if new == old:
             self.unchanged += 1
             return

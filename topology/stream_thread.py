@@ -94,6 +94,7 @@ class StreamThread:
         self._spark: Spark | None = None
         self._board_partitions = 0
         self._newest_snapshot = ""
+        self._generation_at_snapshot = 0
         self._surveys = Surveys(settings.tables_refresh_s)
         self._look_at_delays_at = 0.0
         self._letters = DeadLetters(settings.spark.kafka, settings.application_id, self._stop.is_set)
@@ -177,33 +178,33 @@ class StreamThread:
         self._to(StreamState.STARTING, error=None)
         plan: Plan | None = None
         while True:
-            began_s = None if plan is None else time.monotonic()
             topics = self._topics.wait_for_all()
             spark = self._open_spark(topics[SCORE_EVENTS].partitions, topics[HIGH_SCORES].partitions)
             self._await_tables()
             self._check_stop()
             run = self._generation_run(spark, topics, plan)
-            plan = self._run_generation(run, began_s)
+            plan = self._run_generation(run, planned=plan is not None)
             self._to(StreamState.STARTING)
 
-    def _run_generation(self, run: GenerationRun, began_s: float | None) -> Plan:
+    def _run_generation(self, run: GenerationRun, *, planned: bool) -> Plan:
         """Catch up and go on in real time, until another generation has to begin; return why.
 
         Args:
             run: what to work on.
-            began_s: monotonic time at which it was begun on a plan, None when it was not.
+            planned: whether it was begun on a plan.
         """
         tables, catch_up = None, True
         while True:
             self._check_stop()
             if catch_up:
                 self._to(StreamState.CATCHING_UP)
+                began_s = time.monotonic()
                 self._catch_up(run)
                 # Every board that has become full meanwhile has a floor now.
                 tables = self._snapshot(run)
-                if began_s is not None:
+                if planned:
                     self._surveys.generation_took(time.monotonic() - began_s)
-                    began_s = None
+                    planned = False
             assert tables is not None, "the first turn catches up"
             self._to(StreamState.RUNNING)
             plan, newer = self._real_time(run, tables)
@@ -289,6 +290,7 @@ class StreamThread:
         self._check_stop()
         # Before the rows are read: a change in between is then seen as one that the snapshot lacks.
         self._surveys.snapshot_taken(self._tables.changes(), self._status.events)
+        self._generation_at_snapshot = self._freshness.generation
         # Unique: an instance that was frozen may still read or write its own while another has taken over.
         self._newest_snapshot = f"{TABLES}{uuid.uuid4()}"
         return run.tables_on_disk(self._newest_snapshot)
@@ -326,6 +328,10 @@ class StreamThread:
                 # Of tables that are being read anew, a part is there.
                 if plan is None and self._tables.caught_up():
                     plan = self._survey(run, tables)
+                    newest = self._freshness.generation
+                    if plan is None and newest > max(run.generation.number, self._generation_at_snapshot):
+                        # Another cluster's, on the same Kafka: boards of this one would change nothing any more.
+                        plan = Plan(Next.REFRESH, f"boards of generation {newest} are published")
                     if plan is None and floors_are_old(
                         self._freshness.written - written, self._freshness.unchanged - unchanged
                     ):

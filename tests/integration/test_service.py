@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
 from collections.abc import Iterator
@@ -16,8 +17,9 @@ from tests.drivers.instance import Instance
 from tests.drivers.processes import descendants, running
 from tests.drivers.producer import Inputs
 from tests.drivers.reference import Reference
+from tests.drivers.topic_reader import read_topic
 from tests.waiting import wait_until
-from topology.topics import SCORE_EVENTS
+from topology.topics import HIGH_SCORES, SCORE_EVENTS
 
 SEED = 20261121
 
@@ -127,6 +129,23 @@ def test_names_change_and_scores_appear_without_any_new_score(world: World, tmp_
         world.name_players({777: "Renamed"})
         instance.wait_for_boards(world.reference.boards())
         world.delete_player(777)
+        instance.wait_for_boards(world.reference.boards())
+
+
+def test_boards_that_another_cluster_has_published_as_a_later_generation_keep_no_new_score_out(
+    world: World, tmp_path: Path
+) -> None:
+    with Instance(tmp_path, world.broker.bootstrap_servers) as instance:
+        instance.wait_for_real_time()
+        instance.wait_for_boards(world.reference.boards())
+        published = read_topic(world.broker.connection, HIGH_SCORES)
+        board = json.loads(next(each.value for each in reversed(published) if each.key == b"1"))
+        later = {**board, "generation": board["generation"] + 7}
+        world.inputs.send(HIGH_SCORES, [(b"1", json.dumps(later).encode())])
+        instance.wait_for_log(f"boards of generation {later['generation']} are published", 60)
+        score = world.top_score()
+        world.reference.add([(score, 1, 1)])
+        world.inputs.scores([(score, 1, 1)])
         instance.wait_for_boards(world.reference.boards())
 
 
