@@ -4,7 +4,6 @@ import asyncio
 import math
 import os
 import re
-import signal
 import sys
 import threading
 from pathlib import Path
@@ -15,7 +14,7 @@ import click
 
 from app.errors import BrokerFailed
 from app.logs import set_up_logging
-from app.signals import exit_on_signals
+from app.signals import exit_on_signals, on_signals
 from topology.errors import Fix, LeaderboardError
 
 if TYPE_CHECKING:
@@ -93,8 +92,7 @@ def broker(data_dir: Path, port: int) -> None:
 
     with Broker(data_dir, port) as running:
         stopping = threading.Event()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: stopping.set())
+        on_signals(stopping.set)
         click.echo(f"broker at {running.bootstrap_servers}")
         while not stopping.wait(BROKER_CHECK_S):
             if not running.running:

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import socket
+import sys
 import tempfile
 from collections.abc import Coroutine
 from pathlib import Path
@@ -65,25 +66,30 @@ def run_demo(*, port: int, once: bool) -> None:
         )
         set_up_logging(settings.log_format, settings.log_level)
         try:
-            uvloop.run(_demo(settings, files, once=once))
+            shown = uvloop.run(_demo(settings, files, once=once))
         finally:
             pass_over_signals()
+    if once and not shown:
+        sys.exit(1)
 
 
-async def _demo(settings: Settings, files: DataFiles, *, once: bool) -> None:
+async def _demo(settings: Settings, files: DataFiles, *, once: bool) -> bool:
+    """Serve the sample until a signal, or until it was shown; return whether it was."""
     stop = stop_signal()
     address = f"http://{settings.advertised}"
     service = Service(settings)
     try:
         await service.start()
         await load(settings.kafka, files)
-        if await _unless(stop, _boards_are_served(service, settings)):
+        shown = await _unless(stop, _boards_are_served(service, settings))
+        if shown:
             boards = await _get(f"{address}/leaderboard")
             if once:
                 click.echo(boards)
             else:
                 click.echo(_introduction(address, settings.bootstrap_servers, boards))
                 await stop.wait()
+        return shown
     finally:
         await service.stop()
 

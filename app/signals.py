@@ -6,6 +6,7 @@ The end of the terminal (SIGHUP) is one of them, unless it is ignored already, a
 import asyncio
 import signal
 import sys
+from collections.abc import Callable
 
 _AT_THE_TERMINAL = signal.SIGINT
 
@@ -24,11 +25,16 @@ def stop_signal() -> asyncio.Event:
     return stop
 
 
+def on_signals(do: Callable[[], object]) -> None:
+    """Let SIGTERM, SIGINT and SIGHUP do this, and not end the program."""
+    for number in (*_from_outside(), _AT_THE_TERMINAL):
+        signal.signal(number, lambda *_: do())
+
+
 def pass_over_signals() -> None:
     """Let no signal interrupt what is left to do: the program is ending."""
-    for number in (*_from_outside(), _AT_THE_TERMINAL):
-        # Not SIG_IGN, which processes that are started from here would inherit.
-        signal.signal(number, lambda *_: None)
+    # Not SIG_IGN, which processes that are started from here would inherit.
+    on_signals(lambda: None)
 
 
 def _from_outside() -> list[signal.Signals]:

@@ -97,6 +97,20 @@ def test_a_signal_while_it_starts_leaves_nothing(temporary: Path, number: signal
         process.communicate()
 
 
+def test_once_that_is_ended_before_it_has_printed_the_boards_has_failed(temporary: Path) -> None:
+    process = demo("--once", "--port", str(free_port()))
+    assert process.stderr is not None
+    try:
+        assert any("listening on" in line for line in process.stderr), "the demo ended"
+        process.send_signal(signal.SIGTERM)
+        output, _ = process.communicate(timeout=60)
+        assert (process.returncode, output) == (1, "")
+        assert list(temporary.iterdir()) == []
+    finally:
+        process.kill()
+        process.communicate()
+
+
 def test_killing_it_ends_its_broker_and_spark(temporary: Path) -> None:
     process = demo("--port", str(free_port()))
     try:
