@@ -5,11 +5,12 @@ they are: whether one can be used is for the topology to say.
 """
 
 import asyncio
+import codecs
 import itertools
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,7 +101,7 @@ class _Source:
     def records(self) -> Iterator[Record]:
         try:
             self.file.seek(0)
-            for number, line in enumerate(self.file, start=1):
+            for number, line in enumerate(_without_mark(self.file), start=1):
                 if text := line.strip():
                     key, value = self._parse(text, number)
                     if len(key or b"") + len(value or b"") > MAX_RECORD_BYTES:
@@ -117,6 +118,12 @@ class _Source:
         if not separator or not key.strip():
             raise SetupError(f"{self.path} line {number} has no key", "write key|json, or key| for a delete")
         return key.strip(), value.strip() or None
+
+
+def _without_mark(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield lines without the byte order mark that some editors write before the first one."""
+    for number, line in enumerate(lines):
+        yield line if number else line.removeprefix(codecs.BOM_UTF8)
 
 
 @contextmanager

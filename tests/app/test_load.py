@@ -60,6 +60,16 @@ async def test_an_empty_value_deletes_and_blank_lines_are_passed_over(own_broker
         assert await _all_records(broker.connection, PLAYERS) == [(b"9", b'{"name": "a|b"}'), (b"9", None)]
 
 
+async def test_a_byte_order_mark_before_the_first_line_is_no_part_of_it(own_broker: Broker, tmp_path: Path) -> None:
+    players, scores = tmp_path / "players", tmp_path / "scores"
+    players.write_text('9|{"name": "a"}\r\n', "utf-8-sig")
+    scores.write_text('{"score": 1}\r\n', "utf-8-sig")
+    with own_broker as broker:
+        assert await load(broker.connection, DataFiles(players=players, scores=scores)) == 2
+        assert await _all_records(broker.connection, PLAYERS) == [(b"9", b'{"name": "a"}')]
+        assert await _all_records(broker.connection, SCORE_EVENTS) == [(None, b'{"score": 1}')]
+
+
 async def test_what_comes_through_a_pipe_is_sent_as_well(own_broker: Broker, tmp_path: Path) -> None:
     scores = tmp_path / "scores"
     os.mkfifo(scores)
