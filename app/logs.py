@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from api.request_ids import CURRENT
 
 _TEXT = "%(asctime)s %(levelname)-7s [%(threadName)s] %(name)s: %(message)s"
-_QUIET = ("asyncio", "httpcore", "httpx", "py4j", "uvicorn")
-_SILENT = ("aiokafka",)
+_QUIET = ("asyncio", "httpcore", "httpx", "uvicorn")
+_SILENT = ("aiokafka", "py4j")
 """What these libraries have to say, the product says itself, once and with what to do.
 
 Neither list follows the level that is set: at DEBUG, aiokafka and py4j log requests whole, passwords among them.

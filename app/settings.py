@@ -41,6 +41,13 @@ def _check_not_empty(value: object) -> object:
     return value
 
 
+def _check_state_dir(value: Path) -> Path:
+    # Spark takes what is left and right of it for two directories.
+    if "," in str(value.absolute()):
+        raise ValueError("a comma")
+    return value
+
+
 def _check_name(value: str) -> str:
     if value in (".", ".."):
         raise ValueError("another directory")
@@ -130,8 +137,8 @@ class Settings(BaseSettings):
     advertised: Annotated[str, AfterValidator(_check_address)] = Field(
         "", description="where peers reach this instance, host:port, by default this host's name and the port"
     )
-    state_dir: Annotated[Path, BeforeValidator(_check_not_empty)] = Field(
-        Path("state"), description="local state stores, a directory"
+    state_dir: Annotated[Path, BeforeValidator(_check_not_empty), AfterValidator(_check_state_dir)] = Field(
+        Path("state"), validate_default=True, description="local state stores, a directory, no comma in its whole path"
     )
     checkpoint_uri: str = Field(
         "",

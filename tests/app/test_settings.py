@@ -117,7 +117,7 @@ WRONG = {
     "application_id": ["", "a b", "a/b", "é", "x" * 201, "a\n", ".", ".."],
     "host": ["", "a b"],
     "port": ["", "0", "65536", "-1", "7000.5", "http"],
-    "state_dir": [""],
+    "state_dir": ["", "/srv/here,there"],
     "advertised": ["", "here", "here:0", "here:99999", ":7000", "a:1,b:2", "a..b:7000", f"{'a' * 64}:7000"],
     "checkpoint_uri": ["", "/srv/c", "checkpoint", "file: /x"],
     "spark_master": ["", "local [2]"],
