@@ -1,5 +1,6 @@
 """What every test may use: one real broker a session, and asyncio for async tests."""
 
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -18,3 +19,11 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A running Kafka broker, shared by all tests of the session: use topic names of your own."""
     with Broker(tmp_path_factory.mktemp("broker")) as running:
         yield running
+
+
+@pytest.fixture
+def at_a_terminal() -> Iterator[None]:
+    """Have what is started end with its terminal, also where the tests are run by `nohup`."""
+    usual = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, usual)

@@ -416,8 +416,7 @@ async def test_a_copy_that_cannot_be_read_once_it_is_as_far_is_read_again(
     await events.take(1)
     cluster.queries[standby].unreadable = True
     cluster.kill(active)
-    # It waits for its own copy by then.
-    await asyncio.sleep(0.1)
+    await eventually(lambda: any("_wait_for_position" in repr(task) for task in asyncio.all_tasks()))
     cluster.queries[standby].advance(partition)
     await eventually(lambda: any("cannot be read" in each for each in caplog.messages))
     assert [each for each in caplog.records if each.levelno >= logging.ERROR] == []

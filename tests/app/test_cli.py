@@ -119,6 +119,7 @@ def test_a_taken_port_of_the_demo_is_told_before_anything_is_started(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.usefixtures("at_a_terminal")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_the_broker_runs_until_a_signal(tmp_path: Path, number: signal.Signals, free_port: int) -> None:
     arguments = ["broker", "--data-dir", str(tmp_path), "--port", str(free_port)]

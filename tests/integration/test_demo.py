@@ -35,14 +35,6 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     monkeypatch.setattr(tempfile, "tempdir", None)
 
 
-@pytest.fixture
-def at_a_terminal() -> Iterator[None]:
-    """Have what is started end with its terminal, also where the tests are run by `nohup`."""
-    usual = signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    yield
-    signal.signal(signal.SIGHUP, usual)
-
-
 def test_once_prints_the_boards_alone_and_leaves_nothing(temporary: Path) -> None:
     process = demo("--once", "--port", str(free_port()))
     output, log = process.communicate(timeout=300)
