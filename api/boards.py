@@ -14,7 +14,7 @@ from api.routing import Local, Remote
 from topology.errors import StateUnusable
 from topology.queries import PartitionStatus
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _PASSED_ON: Final = ("content-type", "etag", "x-served-by", "x-store-role", "x-store-lag")
 
@@ -79,7 +79,7 @@ class Boards:
         try:
             rendered = self._queries.get(product_id, limit)
         except StateUnusable as error:
-            log.warning("board %d could not be read: %s", product_id, error)
+            logger.warning("board %d could not be read: %s", product_id, error)
             return None
         if rendered is None:
             missing = problem(NoSuchBoard(product_id), path_of(product_id))

@@ -27,7 +27,7 @@ from topology.errors import StateUnusable
 from topology.host_metadata import HostInfo
 from topology.rendering import Rendered, tagged
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 AGAIN_S: Final = 0.25
 """How long to wait until a host that has just failed is asked once more, when nobody else can be."""
@@ -90,7 +90,7 @@ class Follower:
             self._follow(reload=reload)
         except Exception:
             # Whoever looks after all followers goes on with the others.
-            log.exception("following partition %d failed", self.partition)
+            logger.exception("following partition %d failed", self.partition)
             self._leave_source()
             self._follow_later()
 
@@ -154,7 +154,7 @@ class Follower:
         """Leave this instance's copy, which could not be read, and read all that is followed of it in a moment."""
         self._leave_source()
         if not self._unreadable:
-            log.warning("partition %d cannot be read for its streams now: %s", self.partition, error)
+            logger.warning("partition %d cannot be read for its streams now: %s", self.partition, error)
         self._unreadable = True
         self._again = asyncio.get_running_loop().call_later(AGAIN_S, self.follow)
 
@@ -195,7 +195,7 @@ class Follower:
             self._reached()
         # Once: there may be hundreds of streams, and their only holder away for long.
         level = logging.DEBUG if self._unreached else logging.INFO
-        log.log(level, "the stream of partition %d from %s ended: %s", self.partition, host, reason)
+        logger.log(level, "the stream of partition %d from %s ended: %s", self.partition, host, reason)
         self._unreached = not stream.began
         if was_down and not stream.began:
             # It was the last hope, and still is.
@@ -223,7 +223,7 @@ class Follower:
         if error is None:
             self.follow()
         else:
-            log.error("following partition %d failed", self.partition, exc_info=error)
+            logger.error("following partition %d failed", self.partition, exc_info=error)
             self._follow_later()
 
     def _follow_later(self) -> None:
@@ -281,4 +281,4 @@ async def reach(queries: BoardQueries, partition: int, position: int) -> None:
             while queries.status(partition).position < position:
                 await asyncio.sleep(_LOOK_S)
     except TimeoutError:
-        log.warning("the copy of partition %d is not at offset %d yet: it answers all the same", partition, position)
+        logger.warning("the copy of partition %d is not at offset %d yet: it answers all the same", partition, position)

@@ -22,7 +22,7 @@ from api.parameters import default_limit
 from api.routing import Remote
 from topology.records import ID_MAX, ID_MIN
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _ONE_BOARD: Final = re.compile(rb"/leaderboard/(0|-?[1-9][0-9]{0,18})")
 _LIMIT: Final = re.compile(rb"limit=([1-9][0-9]{0,8})")
@@ -86,7 +86,7 @@ class Front:
             board = self._boards.at_once(asked.product_id, asked.limit, hop=asked.hop)
             return None if isinstance(board, Remote) else self._delivery.at_once(board, scope["headers"])
         except Exception as error:
-            log.exception("GET %r failed", scope["path"])
+            logger.exception("GET %r failed", scope["path"])
             return problem(error, scope["path"])
 
     async def _waited_for(self, scope: Scope, asked: _Asked) -> Answer:
@@ -94,7 +94,7 @@ class Front:
             board = await self._boards.answer(asked.product_id, asked.limit, hop=asked.hop)
             return await self._delivery.of(board, scope["headers"])
         except Exception as error:
-            log.exception("GET %r failed", scope["path"])
+            logger.exception("GET %r failed", scope["path"])
             return problem(error, scope["path"])
 
     def _refusal(self, scope: Scope) -> Answer | None:
@@ -135,7 +135,7 @@ class Front:
         try:
             await self.app(scope, receive, watched)
         except Exception as error:
-            log.exception("%s %r failed", scope["method"], scope["path"])
+            logger.exception("%s %r failed", scope["method"], scope["path"])
             # FastAPI answers and raises again, for a server's log; that is done here.
             if not started:
                 await problem(error, scope["path"]).send(watched)

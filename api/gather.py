@@ -20,7 +20,7 @@ from topology.errors import StateUnusable
 from topology.host_metadata import HostInfo
 from topology.records import ID_MAX
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 Part = TypeVar("Part")
 BoardList = list[tuple[int, bytes]]
@@ -206,7 +206,7 @@ class Gather:
         try:
             return read(partitions)
         except StateUnusable as error:
-            log.warning("boards could not be read: %s", error)
+            logger.warning("boards could not be read: %s", error)
             return None
 
     async def _ask_round(

@@ -25,7 +25,7 @@ from api.parameters import Limit, limit_within
 from api.router import UNREADABLE
 from topology.errors import StateUnusable
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 def internal_routes(components: Components, feeds: Feeds) -> APIRouter:
@@ -89,7 +89,7 @@ def _part(components: Components, asked: str, media_type: str, body: Callable[[l
     try:
         part = body(held)
     except StateUnusable as error:
-        log.warning("a peer's question for boards could not be answered: %s", error)
+        logger.warning("a peer's question for boards could not be answered: %s", error)
         raise PartitionsUnavailable(dict.fromkeys(held, UNREADABLE)) from error
     return Answer(200, headers, part).to_response()
 

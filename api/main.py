@@ -35,7 +35,7 @@ from api.router import Router
 from api.traffic import Traffic
 from topology.errors import LeaderboardError
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 def create_app(components: Components) -> Observed:
@@ -93,7 +93,7 @@ async def _answer_problem(request: Request, error: Exception) -> Response:
     answer = problem(error, request.scope["path"])
     if answer.status == HTTPStatus.INTERNAL_SERVER_ERROR and isinstance(error, LeaderboardError):
         # Any other is raised again, and logged further out.
-        log.error("%s %r failed", request.method, request.scope["path"], exc_info=error)
+        logger.error("%s %r failed", request.method, request.scope["path"], exc_info=error)
     return answer.to_response()
 
 

@@ -20,7 +20,7 @@ from api.request_ids import CURRENT
 from api.request_ids import HEADER as REQUEST_ID
 from topology.host_metadata import HostInfo
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class Failure(NamedTuple):
@@ -192,7 +192,7 @@ class Peers:
         # That too many requests wait says nothing about the peer, which others are reading from.
         if failure is not _BUSY:
             if host not in self.down.avoided():
-                log.warning("peer %s is asked last for a while: %s", host, failure.reason)
+                logger.warning("peer %s is asked last for a while: %s", host, failure.reason)
             self.down.failed(host)
         return NoReply(failure.reason)
 

@@ -20,7 +20,7 @@ from api.components import Components
 from api.connections import PeerTransport
 from api.peers import UNREACHED, failure_of
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _EVERY_S: Final = 2.0
 _TIMEOUT_S: Final = 2.0
@@ -65,13 +65,13 @@ class SelfCheck:
     def _note(self, trouble: str | None) -> None:
         if trouble is None:
             if self._reason is not None:
-                log.info("reached at the advertised address %s", self._host)
+                logger.info("reached at the advertised address %s", self._host)
             self._reason, self._forgiven = None, _FORGIVEN
         elif self._forgiven:
             self._forgiven -= 1
         else:
             if self._reason is None:
-                log.error("not reached at the advertised address %s: %s", self._host, trouble)
+                logger.error("not reached at the advertised address %s: %s", self._host, trouble)
             self._reason = (
                 f"it does not reach itself at {self._host}: {trouble}; set LEADERBOARD_ADVERTISED to the address at"
                 " which the other instances reach this one"

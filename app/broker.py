@@ -67,7 +67,7 @@ _SETTINGS = {
 }
 _PROBLEM = re.compile(r"[\w.$]+(?:Exception|Error): .*|.* ERROR .*", re.MULTILINE)
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class Broker:

@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 from topology.errors import CheckpointUnusable
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _MARK = "identity"
 
@@ -42,6 +42,6 @@ def _make(mark: Path) -> None:
     try:
         os.link(own, mark)
     except FileExistsError:
-        log.debug("another instance marked %s first", mark)
+        logger.debug("another instance marked %s first", mark)
     finally:
         own.unlink()

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp
 from app.errors import SetupError
 from app.http_connection import Connection, Limits
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _FINISH_WITHIN_S = 3
 _BACKLOG = 2048
@@ -74,7 +74,7 @@ class _Server(uvicorn.Server):
             # A copy: a connection that is closed leaves the set.
             known = [each for each in list(self.server_state.connections) if isinstance(each, Connection)]
             if closed := sum(each.look(now_s) for each in known):
-                log.info("closed %d connections whose clients were too slow", closed)
+                logger.info("closed %d connections whose clients were too slow", closed)
         return await super().on_tick(counter)
 
     @contextlib.contextmanager

@@ -25,7 +25,7 @@ IVY_XML = Path(__file__).with_name("ivy.xml")
 JARS_LOCK = Path(__file__).with_name("jars.lock")
 FETCH_DEADLINE_S = 600
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ def _run_ivy(java: Java, ivy_cache: Path, pattern: str) -> None:
         )
     except subprocess.TimeoutExpired as error:
         raise SetupError(f"fetching the jars took longer than {FETCH_DEADLINE_S} s", _OFFLINE_FIX) from error
-    log.debug("Ivy says:\n%s", done.stdout)
+    logger.debug("Ivy says:\n%s", done.stdout)
     if done.returncode != 0:
         raise SetupError(f"the jars cannot be fetched ({_reason(done.stdout)})", _OFFLINE_FIX)
 

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from topology.stream_status import StreamStatus
     from topology.stream_thread import StreamThread
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _RETRY_S = 1.0
 _LOOK_EVERY_S = 0.2
@@ -159,7 +159,7 @@ class Service:
         ]
         for task in self._background:
             task.add_done_callback(_log_error)
-        log.info("listening on %s:%d as %s", self._settings.host, self._settings.port, self._host)
+        logger.info("listening on %s:%d as %s", self._settings.host, self._settings.port, self._host)
 
     async def stop(self) -> None:
         """Stop everything, so that nobody who reads notices.
@@ -181,7 +181,7 @@ class Service:
         await self.materializer.stop()
         await self._producer.close()
         self._stores.close()
-        log.info("stopped")
+        logger.info("stopped")
 
     # Tasks
 
@@ -194,7 +194,7 @@ class Service:
                 # Also what Kafka refuses: rights and quotas are mended while this process runs.
                 if str(error) != self._join_trouble:
                     self._join_trouble = str(error)
-                    log.warning("waiting for Kafka: %s", error)
+                    logger.warning("waiting for Kafka: %s", error)
                 await asyncio.sleep(_RETRY_S)
             else:
                 self._join_trouble = ""
@@ -224,11 +224,13 @@ class Service:
         self._unheld_since = {p: self._unheld_since.get(p, now_s) for p in unheld}
         for partition, since in self._unheld_since.items():
             if now_s - since > _DROP_AFTER_S:
-                log.info("dropping the copy of partition %d: it has had no task for %.0f s", partition, now_s - since)
+                logger.info(
+                    "dropping the copy of partition %d: it has had no task for %.0f s", partition, now_s - since
+                )
                 try:
                     self.materializer.drop(partition)
                 except StateUnusable as error:
-                    log.warning("the copy of partition %d was not deleted: %s", partition, error)
+                    logger.warning("the copy of partition %d was not deleted: %s", partition, error)
 
     def _is_caught_up(self, partition: int) -> bool:
         status = self.materializer.copy_status(partition)
@@ -241,7 +243,7 @@ class Service:
         try:
             self._checkpoint = checkpoint_identity(self._settings.checkpoint_uri)
         except CheckpointUnusable as error:
-            log.error("%s", error)
+            logger.error("%s", error)
         return self._checkpoint
 
     def _make_stream_thread(self) -> "StreamThread":
@@ -313,7 +315,7 @@ def run_service(settings: Settings) -> None:
 def _log_error(task: asyncio.Task[None]) -> None:
     """Log what has ended a task that nobody waits for before the instance stops."""
     if not task.cancelled() and (error := task.exception()) is not None:
-        log.error("the task %r has ended with an error", task.get_name(), exc_info=error)
+        logger.error("the task %r has ended with an error", task.get_name(), exc_info=error)
 
 
 def _lag_to_go_by(status: CopyStatus) -> int:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from topology.stream_status import StreamStatus
     from topology.stream_thread import StreamThread
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _TRY_AGAIN_AFTER_S: Final = 1.0
 
@@ -81,6 +81,6 @@ class StreamTask:
                 if str(error) != said:
                     said = str(error)
                     foreseen = isinstance(error, (LeaderboardError, OSError))
-                    log.error("the stream cannot start: %s", said, exc_info=not foreseen)
+                    logger.error("the stream cannot start: %s", said, exc_info=not foreseen)
                 await asyncio.sleep(_TRY_AGAIN_AFTER_S)
         return None

@@ -30,7 +30,7 @@ _SLOTS: Final = 2
 _PAUSE_S: Final = 1.0
 _EXIT_WITHIN_S: Final = 10.0
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -81,7 +81,7 @@ class _Looks:
         began_s = time.monotonic()
         self._expectation.read()
         expected = self._expectation.boards()
-        log.info("boards of %d score events computed in %.1f s", expected.events, time.monotonic() - began_s)
+        logger.info("boards of %d score events computed in %.1f s", expected.events, time.monotonic() - began_s)
         answers = self._instances.ask()
         comparison = compare(expected.boards, answers, self._depth, self._names(answers))
         return Result(comparison, expected.events, expected.unusable, dict(self._expectation.lost))
@@ -100,7 +100,7 @@ def _until_equal(looks: _Looks, within_s: float) -> Result:
     result = _retried(looks.look, time.monotonic() + within_s)
     deadline_s = time.monotonic() + within_s
     while not result.equal and time.monotonic() < deadline_s:
-        log.info("looking again, since this many differ: %d", len(result.comparison.differences))
+        logger.info("looking again, since this many differ: %d", len(result.comparison.differences))
         time.sleep(_PAUSE_S)
         found = _retried(looks.look, deadline_s)
         result = found._replace(comparison=found.comparison.still(result.comparison))
@@ -115,7 +115,7 @@ def _retried(attempt: Callable[[], T], deadline_s: float) -> T:
         except Retry as error:
             if time.monotonic() >= deadline_s:
                 raise
-            log.warning("trying again: %s", error)
+            logger.warning("trying again: %s", error)
         time.sleep(_PAUSE_S)
 
 

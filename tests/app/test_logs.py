@@ -21,19 +21,19 @@ import logging, threading, warnings
 from app.logs import set_up_logging
 set_up_logging()
 set_up_logging({form!r}, {level!r})
-log = logging.getLogger("some.module")
-log.debug("a detail")
-log.info("two\\nlines, %s", "ü")
+logger = logging.getLogger("some.module")
+logger.debug("a detail")
+logger.info("two\\nlines, %s", "ü")
 logging.getLogger("uvicorn.error").info("told by a library at every step")
 logging.getLogger("uvicorn.error").warning("from the server")
 logging.getLogger("spark").error("from Spark")
 warnings.warn("from Python")
-thread = threading.Thread(target=log.warning, args=("from a thread",), name="stream")
+thread = threading.Thread(target=logger.warning, args=("from a thread",), name="stream")
 thread.start(), thread.join()
 try:
     1 / 0
 except ZeroDivisionError:
-    log.exception("it failed")
+    logger.exception("it failed")
 """
 
 
