@@ -15,7 +15,7 @@ from app.file_lock import file_lock
 from app.java import Java
 from topology.errors import LeaderboardError
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _KEPT = 3
 """Archives of one program that are kept: an archive fits one installation only, and may be 200 MB."""
@@ -59,13 +59,16 @@ class ClassData:
             return
         try:
             with file_lock(self.archive.with_suffix(".lock"), deadline_s=0):
-                log.info("making the class data archive of %s, once: it starts faster from then on", self.program)
+                logger.info(
+                    "making the class data archive of %s by a trial run, once: it starts faster then", self.program
+                )
                 _make(self.archive, train)
+                logger.info("the class data archive of %s is made", self.program)
                 _prune(self.archive.parent, self.program)
         except TimeoutError:
-            log.debug("another process is making the class data archive of %s", self.program)
+            logger.debug("another process is making the class data archive of %s", self.program)
         except (OSError, LeaderboardError) as error:
-            log.warning("no class data archive of %s, so it starts slower: %s", self.program, error)
+            logger.warning("no class data archive of %s, so it starts slower: %s", self.program, error)
 
 
 def _key(java: Java, class_path: Iterable[Path]) -> str:

@@ -104,7 +104,10 @@ def broker(data_dir: Path, port: int) -> None:
 @click.option("--products", type=_file, help="key|json lines; key| deletes.")
 @click.option("--scores", type=_file, help="json lines.")
 def load(players: Path | None, products: Path | None, scores: Path | None) -> None:
-    """Create missing topics and produce the files named, or those of data/ when none is."""
+    """Create missing topics and produce files.
+
+    Those named, or those of data/ when none is.
+    """
     from app.load import DataFiles, sample_files
     from app.load import load as load_files
 
@@ -117,7 +120,10 @@ def load(players: Path | None, products: Path | None, scores: Path | None) -> No
 @leaderboard.command()
 @click.option("--relock", is_flag=True, hidden=True, help="Write jars.lock anew from ivy.xml.")
 def jars(relock: bool) -> None:
-    """Fetch the pinned jars into the cache, and prepare what makes Spark start faster."""
+    """Fetch the pinned jars into the cache.
+
+    Prepares what makes Spark start faster, too.
+    """
     from app import jars as pinned
 
     if relock:
@@ -169,10 +175,11 @@ def _finite(_: click.Context, __: click.Parameter, seconds: float) -> float:
 )
 @click.option("--scores-lost", is_flag=True, help="The boards may know scores that score-events has lost.")
 def verify(urls: tuple[str, ...], within_s: float, form: str, scores_lost: bool) -> None:
-    """Compute every board from the topics and compare it with what is served.
+    """Compute every board anew and compare what is served.
 
-    Without --url it asks http://localhost at LEADERBOARD_PORT. Exits with 0 when everything is equal, with 3 when not;
-    with 1 when it could not be compared now, with 2 when something must be changed first.
+    They are computed from the topics, by Spark. Without --url it asks http://localhost at LEADERBOARD_PORT. Exits with
+    0 when everything is equal, with 3 when not; with 1 when it could not be compared now, with 2 when something must be
+    changed first.
     """
     settings = _settings()
     from app.verify import DIFFERENT, Check

@@ -25,7 +25,7 @@ from topology.stream_status import StreamState
 from topology.topic_offsets import topic_offsets
 from topology.topics import HIGH_SCORES
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _POLL_S = 0.05
 _HOST = "127.0.0.1"
@@ -125,7 +125,8 @@ def _introduction(address: str, bootstrap_servers: str, boards: str) -> str:
     return f"""
 {boards}
 
-The boards are served at {address}/leaderboard; Kafka is at {bootstrap_servers}. Try, in another terminal:
+The boards are served at {address}/leaderboard and shown live at {address}/; Kafka is at {bootstrap_servers}.
+Try, in another terminal:
 
   curl -s {address}/leaderboard/1
   curl -s {address}/leaderboard/1/100
