@@ -175,6 +175,10 @@ class Membership:
                 await self._stay(consumer)
             except (KafkaError, OSError) as error:
                 self._in_trouble(await self._translated(error))
+            except Exception as error:
+                # Whoever is outside and does not know it goes on with tasks that the group has given to others.
+                logger.exception("group %s: membership failed", self._application_id)
+                self._in_trouble(await self._translated(error))
             finally:
                 await self._leave(consumer)
             with suppress(TimeoutError):

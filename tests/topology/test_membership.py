@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from aiokafka import AIOKafkaConsumer
@@ -337,6 +338,20 @@ async def test_while_kafka_is_away_the_map_stays_and_one_line_tells(
             )
         finally:
             await asyncio.to_thread(broker.stop)
+
+
+async def test_after_an_error_that_nobody_foresaw_it_joins_again(
+    group: Group, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    instance = await group.join(7001)
+    await eventually(lambda: group.agrees(1), "it has joined")
+    generation = instance.membership.current().generation
+    with monkeypatch.context() as patch:
+        patch.setattr(AIOKafkaConsumer, "end_offsets", Mock(side_effect=AssertionError("unforeseen")))
+        await eventually(lambda: "unforeseen" in (instance.membership.warning() or ""), "it is told")
+    assert [each.levelname for each in caplog.records if each.exc_info] == ["ERROR"]
+    await eventually(lambda: instance.membership.current().generation > generation, "it has joined again")
+    await eventually(lambda: instance.membership.warning() is None, "all is well")
 
 
 async def test_it_stops_soon_when_kafka_is_away(free_tcp_port: int) -> None:
