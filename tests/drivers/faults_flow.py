@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Coroutine, Iterable
 from concurrent.futures import Future
 from contextlib import suppress
@@ -106,11 +107,14 @@ class Flow:
             producer = await self._open()
             for first in range(0, len(events), _AT_ONCE):
                 part = events[first : first + _AT_ONCE]
+                # Not left to aiokafka, which tells of all records of a batch that they have the first one's.
+                at_ms = [_now_ms() if timestamp_ms is None else timestamp_ms for _ in part]
                 sent = [
-                    await producer.send(each.topic, each.value, each.key, each.partition, timestamp_ms) for each in part
+                    await producer.send(each.topic, each.value, each.key, each.partition, at)
+                    for each, at in zip(part, at_ms, strict=True)
                 ]
-                for event, found in zip(part, await asyncio.gather(*sent), strict=True):
-                    self._ledger.note(event, Place(found.timestamp, found.partition, found.offset))
+                for event, at, found in zip(part, at_ms, await asyncio.gather(*sent), strict=True):
+                    self._ledger.note(event, Place(at, found.partition, found.offset))
 
     async def _open(self) -> AIOKafkaProducer:
         if self._producer is None:
@@ -127,3 +131,7 @@ class Flow:
 
     def _run(self, coroutine: Coroutine[Any, Any, None], deadline_s: float) -> None:
         asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(deadline_s)
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)
