@@ -66,6 +66,9 @@ _OFFSETS_PER_BATCH: Final = 1_000_000
 
 _JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 
+_OF_THE_JVM: Final = ("# ", "OpenJDK ", "Java HotSpot", "java.lang.OutOfMemoryError", "Exception in thread ")
+"""What lines begin with by which a JVM says why it ends, or that it is in trouble. No log of Spark's has them."""
+
 _LOCAL_CHECKPOINT: Final = {
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -396,4 +399,4 @@ def _forward_log(stream: IO[bytes]) -> None:
             if level in levels:
                 logger.log(levels[level], "%s: %s", source, message)
             elif text:
-                logger.debug("%s", text)
+                logger.log(logging.WARNING if text.startswith(_OF_THE_JVM) else logging.DEBUG, "%s", text)
