@@ -85,7 +85,7 @@ class Connection(HttpToolsProtocol):
         """Begin; when there are too many connections, some of them end."""
         super().connection_made(transport)
         if len(self.connections) > self._limits.connections:
-            make_room([each for each in self.connections if isinstance(each, Connection)])
+            make_room([each for each in self.connections if isinstance(each, Connection) and each is not self], self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End, and have the answer under way end: uvicorn tells only the last request, which may wait behind it."""
@@ -222,11 +222,12 @@ def _of(answer: Answer) -> ASGI3Application:
     return lambda _scope, _receive, send: answer.send(send)  # type: ignore[arg-type]  # as in _start_task
 
 
-def make_room(connections: Iterable[Connection]) -> None:
-    """Close an eighth of the idle connections, and at least one: those that are worth least.
+def make_room(others: Iterable[Connection], newest: Connection) -> None:
+    """Close an eighth of the other idle connections, and at least one: those that are worth least.
 
-    So slow clients, however many, do not keep out those who ask. Many at once, since finding them takes time.
+    So slow clients, however many, do not keep out those who ask. Many at once, since finding them takes time. Where
+    all others are in use, there is no room for the newest.
     """
-    idle = sorted((each for each in connections if each.is_idle), key=lambda each: each.worth)
-    for connection in idle[: len(idle) // 8 + 1]:
+    idle = sorted((each for each in others if each.is_idle), key=lambda each: each.worth)
+    for connection in idle[: len(idle) // 8 + 1] or [newest]:
         connection.close()

@@ -145,6 +145,43 @@ def test_connections_in_use_are_not_closed_for_new_ones(instance: HostInfo) -> N
             stack.enter_context(connected(instance))
 
 
+def test_a_new_connection_takes_the_place_of_an_idle_one_and_never_of_one_in_use() -> None:
+    go_on = threading.Event()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await _started(receive, send)
+            return
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"begun", "more_body": True})
+        if scope["path"] == "/slow":
+            await asyncio.to_thread(go_on.wait, IN_TIME_S)
+        await send({"type": "http.response.body", "body": b"end"})
+
+    with serving(app, free_host(), Limits(connections=4)) as host, contextlib.ExitStack() as stack:
+
+        def new() -> socket.socket:
+            return stack.enter_context(connected(host))
+
+        def asked(what: bytes) -> socket.socket:
+            client = new()
+            client.sendall(READ.replace(b"/leaderboard/1", what).replace(b"Connection: close\r\n", b""))
+            received = b""
+            while not received.endswith(b"0\r\n\r\n" if what != b"/slow" else b"begun\r\n"):
+                received += client.recv(65536)
+            return client
+
+        in_use = [asked(b"/slow") for _ in range(3)]
+        idle = asked(b"/quick")
+        in_use.append(asked(b"/slow"))
+        assert closed_in_time(idle)
+        one_more = new()
+        assert closed_in_time(one_more), "there is no room for it"
+        go_on.set()
+        for client in in_use:
+            assert client.recv(65536).endswith(b"end\r\n0\r\n\r\n")
+
+
 def test_a_client_waits_for_an_answer_as_long_as_that_takes() -> None:
     asked, go_on = threading.Event(), threading.Event()
 
