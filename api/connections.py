@@ -7,6 +7,7 @@ takes 0.6 ms of CPU with it, 0.15 ms with this one (measured). It knows only wha
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
@@ -18,6 +19,10 @@ import httpx
 _Origin = tuple[str, int]
 
 _TIMEOUT_S: Final = 5.0
+
+
+class UnknownName(httpx.ConnectError):
+    """The name of a host cannot be resolved: nobody was asked for a connection."""
 
 
 class PeerTransport(httpx.AsyncBaseTransport):
@@ -118,6 +123,8 @@ class PeerTransport(httpx.AsyncBaseTransport):
                 _, connection = await loop.create_connection(lambda: _Connection(partial(self._lost, origin)), *origin)
         except TimeoutError as error:
             raise httpx.ConnectTimeout("no connection in time", request=request) from error
+        except socket.gaierror as error:
+            raise UnknownName(str(error), request=request) from error
         except OSError as error:
             raise httpx.ConnectError(str(error), request=request) from error
         return connection

@@ -14,7 +14,7 @@ import httpx
 from api.answers import SERVED_BY
 from api.auth import Tokens
 from api.components import PeerSettings
-from api.connections import PeerTransport
+from api.connections import PeerTransport, UnknownName
 from api.down_hosts import DownHosts
 from api.request_ids import CURRENT
 from api.request_ids import HEADER as REQUEST_ID
@@ -46,6 +46,7 @@ FAILURES: Final[Mapping[type[Exception], Failure]] = {
     httpx.WriteTimeout: Failure("timeout", "it did not take the request in time"),
     httpx.PoolTimeout: _BUSY,
     httpx.TimeoutException: _SLOW,
+    UnknownName: Failure("bad_address", "its name cannot be resolved"),
     httpx.ConnectError: Failure("refused", "it refused the connection"),
     httpx.RemoteProtocolError: _BROKEN,
     httpx.ProtocolError: _NO_HTTP,
@@ -60,7 +61,7 @@ FAILURES: Final[Mapping[type[Exception], Failure]] = {
     httpx.HTTPError: _BROKEN,
     httpx.StreamError: _BROKEN,
 }
-"""What httpx raises, and what it says about the peer; an error is of the kind of its nearest base."""
+"""What asking raises, and what it says about the peer; an error is of the kind of its nearest base."""
 
 UNREACHED: Final = tuple(FAILURES)
 """What to catch where a peer is asked."""

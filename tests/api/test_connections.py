@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 import httpx
 import pytest
 
-from api.connections import PeerTransport
+from api.connections import PeerTransport, UnknownName
 from tests.drivers.eventually import eventually
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -143,6 +143,12 @@ async def test_of_a_host_that_has_left_nothing_is_kept() -> None:
             await client.get("http://127.0.0.1:1/")
         gc.collect()
         assert not any(kept)
+
+
+async def test_a_name_that_cannot_be_resolved_is_told_from_a_refusal() -> None:
+    async with exchange(answering()) as (_, client):
+        with pytest.raises(UnknownName):
+            await client.get("http://no-such-name.invalid/")
 
 
 async def test_a_connection_that_was_idle_for_long_is_not_used_again() -> None:

@@ -6,6 +6,7 @@ import httpx
 import pytest
 
 from api.components import PeerSettings
+from api.connections import UnknownName
 from api.peers import UNREACHED, NoReply, Peers, Reply, failure_of
 from tests.drivers.cluster import Clock
 from topology.host_metadata import HostInfo
@@ -72,6 +73,7 @@ async def test_every_error_of_httpx_moves_on_to_the_next_host(error: type[Except
         (httpx.WriteTimeout, "timeout", "it did not take the request in time"),
         (httpx.PoolTimeout, "busy", "too many requests wait for peers already"),
         (httpx.ConnectError, "refused", "it refused the connection"),
+        (UnknownName, "bad_address", "its name cannot be resolved"),
         (httpx.ReadError, "broken_off", "it broke off the connection"),
         (httpx.CloseError, "broken_off", "it broke off the connection"),
         (httpx.RemoteProtocolError, "broken_off", "it broke off the connection"),
