@@ -103,7 +103,10 @@ class TopicCatalog:
             node = self._client.get_random_node()
             if node is None:
                 raise BrokerUnavailable(f"Kafka at {self._kafka} names no broker")
-            return await self._client.send(node, request)
+            try:
+                return await self._client.send(node, request)
+            except NotImplementedError as error:  # as aiokafka says that a broker knows no version of a request
+                raise BrokerUnavailable(f"Kafka at {self._kafka} is too old: it has to be 3.1 or later") from error
 
 
 class _Uuid(AbstractType[uuid.UUID]):  # type: ignore[misc]  # aiokafka has no types

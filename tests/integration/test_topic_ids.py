@@ -9,7 +9,7 @@ from tests.drivers.eventually import eventually
 from tests.drivers.stores_on_kafka import administration
 from topology.errors import BrokerUnavailable
 from topology.kafka_connection import KafkaConnection
-from topology.topic_ids import TopicCatalog, topic_ids
+from topology.topic_ids import TopicCatalog, _MetadataRequest_v12, topic_ids
 from topology.topics import TopicSpec, create_missing
 
 
@@ -39,6 +39,14 @@ async def test_a_topic_that_was_created_again_has_another_id(broker: Broker) -> 
     await create_missing(broker.connection, [TopicSpec(name, 1)])
     after = await topic_ids(broker.connection, [name])
     assert before[name].topic_id != after[name].topic_id
+
+
+async def test_a_broker_that_does_not_know_topic_ids_is_too_old(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_MetadataRequest_v12, "API_VERSION", 999)
+    with pytest.raises(BrokerUnavailable, match=r"Kafka at 127.* is too old: it has to be 3\.1 or later"):
+        await topic_ids(broker.connection, ["any"])
 
 
 async def test_a_broker_that_is_not_there_is_unavailable() -> None:
