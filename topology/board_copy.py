@@ -107,7 +107,7 @@ class BoardCopy(StoreCopy):
         if merged != old:
             self._changes[product_id] = merged
             # The record's own bytes when they are the whole board: encoding it again would cost more than the rest.
-            self._values[product_id] = record.value if merged is new or merged is None else merged.to_json()
+            self._values[product_id] = record.value if merged is None or merged == new else merged.to_json()
         if merged is not None and self.reached:
             self._shared.freshness.note(old, merged, self._shared.now_ms())
         if new is None or merged is None or merged == new or stands_for(new, merged):

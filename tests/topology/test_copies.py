@@ -65,6 +65,15 @@ def test_records_of_one_slice_are_taken_in_order() -> None:
     assert copy.position == 4
 
 
+def test_a_record_that_is_the_whole_board_is_stored_as_it_came() -> None:
+    driver = StoresDriver(partitions=1)
+    for number, whole in enumerate([board((3, 40)), board((3, 40), (1, 10))]):
+        as_it_came = whole.to_json().replace(b",", b" ,")
+        driver.boards[0].apply([FedRecord(number, b"1", as_it_came)], 0)
+        assert driver.boards[0].store.get(1) == as_it_came
+        assert stored(driver, 1) == whole
+
+
 def test_a_record_read_again_is_not_used_again() -> None:
     driver = StoresDriver(partitions=1)
     driver.feed_board(b"1", board((3, 1)).to_json())
