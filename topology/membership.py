@@ -267,6 +267,9 @@ class Membership:
                 await consumer.stop()
         except (KafkaError, OSError) as error:
             logger.warning("group %s: could not leave it, so it waits out the session: %r", self._application_id, error)
+        except Exception:
+            # What is wrong with this consumer is no reason not to join by another one, nor to stay when the process ends.
+            logger.exception("group %s: leaving it failed, so it waits out the session", self._application_id)
 
     # Inside a rebalance: nothing here may be slow
 

@@ -354,6 +354,26 @@ async def test_after_an_error_that_nobody_foresaw_it_joins_again(
     await eventually(lambda: instance.membership.warning() is None, "all is well")
 
 
+async def test_when_it_cannot_even_leave_it_joins_again_all_the_same(
+    group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    instance = await group.join(7001)
+    await eventually(lambda: group.agrees(1), "it has joined")
+    generation = instance.membership.current().generation
+    stop, left = AIOKafkaConsumer.stop, asyncio.Event()
+
+    async def stop_and_fail(consumer: AIOKafkaConsumer) -> None:
+        await stop(consumer)
+        left.set()
+        raise AssertionError("unforeseen")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(AIOKafkaConsumer, "stop", stop_and_fail)
+        patch.setattr(AIOKafkaConsumer, "end_offsets", Mock(side_effect=AssertionError("unforeseen")))
+        await eventually(left.is_set, "it has left")
+    await eventually(lambda: instance.membership.current().generation > generation, "it has joined again")
+
+
 async def test_it_stops_soon_when_kafka_is_away(free_tcp_port: int) -> None:
     async with new_group(KafkaConnection(f"127.0.0.1:{free_tcp_port}"), "boards") as group:
         instance = await group.join(7001)
