@@ -68,12 +68,13 @@ class Service:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._host = HostInfo.parse(settings.advertised)
+        # First: by default the checkpoint is inside of it, and would take the blame.
+        self._stores = StateDirectory(settings.state_dir, settings.application_id)
         self._checkpoint = checkpoint_identity(settings.checkpoint_uri)
         self._stopping = False
         self._join_trouble = ""
         self._unheld_since: dict[int, float] = {}
         self._asked_for: ClusterMap | None = None
-        self._stores = StateDirectory(settings.state_dir, settings.application_id)
         opened = self._stores.opened
         self._view = View(
             opened("leader-boards"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from app.service import Service
 from app.settings import Settings
 from tests.drivers.eventually import eventually
 from topology.assignor import Tasks
+from topology.errors import StateUnusable
 from topology.host_metadata import ClusterMap
 
 
@@ -28,6 +30,15 @@ async def test_what_ends_in_the_background_with_an_error_is_logged(
         await eventually(lambda: "the task 'self-check' has ended with an error" in caplog.messages)
     finally:
         await service.stop()
+
+
+async def test_a_state_directory_that_cannot_be_used_takes_the_blame_and_not_the_checkpoint_in_it(
+    tmp_path: Path,
+) -> None:
+    state = tmp_path / "state"
+    state.touch()
+    with pytest.raises(StateUnusable, match=re.escape(f"{state}/leaderboard cannot be written: ")):
+        Service(Settings(state_dir=state))
 
 
 @pytest.mark.parametrize(("reason", "published_for"), [(None, {0, 2}), ("the settings here are DEPTH=5", set())])
