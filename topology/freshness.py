@@ -17,7 +17,7 @@ class Freshness:
     Attributes:
         delays_s: seconds from the newest score event of a changed board to the change. What changes a board without a
             newer event says nothing: a repeat, a board published again, a late score with an old timestamp.
-        written: boards that were read.
+        read: boards that were read: those that the query has written, and some that were published again.
         unchanged: those among them that brought nothing new.
         newest_ms: the newest timestamp seen on such a board, wall-clock milliseconds; None before the first.
         generation: the highest of the boards that were read; 0 before the first.
@@ -26,7 +26,7 @@ class Freshness:
     def __init__(self) -> None:
         self.delays_s = Histogram(_BOUNDS_S)
         self.newest_ms: int | None = None
-        self.written = self.unchanged = self.generation = 0
+        self.read = self.unchanged = self.generation = 0
 
     def note(self, old: Board | None, new: Board, now_ms: int) -> None:
         """Take note of a board that was read.
@@ -36,7 +36,7 @@ class Freshness:
             new: the board as it is now, what was read merged into it.
             now_ms: wall-clock time in milliseconds.
         """
-        self.written += 1
+        self.read += 1
         self.generation = max(self.generation, new.generation)
         if new == old:
             self.unchanged += 1

@@ -70,11 +70,6 @@ class Queries:
         """How many partitions the store has in the whole cluster; 0 while that is not known."""
         return self._copies.partition_count
 
-    @property
-    def active(self) -> frozenset[int]:
-        """The partitions whose active task this instance has."""
-        return self._active
-
     def set_active(self, partitions: Iterable[int]) -> None:
         """Tell which partitions this instance is active for; it is a standby for all others that it holds."""
         self._active = frozenset(partitions)

@@ -58,14 +58,14 @@ class Lateness:
         return self._was_in_time and self.mean_s > max(LATE_S, before_s)
 
 
-def floors_are_old(written: int, unchanged: int) -> bool:
+def floors_are_old(read: int, unchanged: int) -> bool:
     """Return whether most boards of a while changed nothing: newer floors would keep their scores from the query.
 
     Args:
-        written: boards that the query has written.
+        read: boards that this instance has read, of those that the query has written: the ones of its own copies.
         unchanged: those among them that changed nothing.
     """
-    return written >= _ENOUGH_BOARDS and unchanged > written / 2
+    return read >= _ENOUGH_BOARDS and unchanged > read / 2
 
 
 class Plan(NamedTuple):

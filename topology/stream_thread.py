@@ -320,7 +320,7 @@ class StreamThread:
         run.delete_other_tables(self._newest_snapshot)
         plan, newer, behind = None, None, 0
         lateness = Lateness(self._freshness.delays_s)
-        written, unchanged = self._freshness.written, self._freshness.unchanged
+        read, unchanged = self._freshness.read, self._freshness.unchanged
         with _running(query):
             while not query.ended():
                 self._check_stop()
@@ -333,7 +333,7 @@ class StreamThread:
                         # Another cluster's, on the same Kafka: boards of this one would change nothing any more.
                         plan = Plan(Next.REFRESH, f"boards of generation {newest} are published")
                     if plan is None and floors_are_old(
-                        self._freshness.written - written, self._freshness.unchanged - unchanged
+                        self._freshness.read - read, self._freshness.unchanged - unchanged
                     ):
                         plan = Plan(Next.REFRESH, "most boards that are written change nothing")
                     if plan is not None and plan.next is Next.REFRESH:
@@ -344,7 +344,7 @@ class StreamThread:
                     return gives_way, None
                 for report in query.reports():
                     self._count(run, report)
-                    written, unchanged = self._freshness.written, self._freshness.unchanged
+                    read, unchanged = self._freshness.read, self._freshness.unchanged
                     if report.behind > max(_BEHIND_LIMIT_EVENTS, behind):
                         plan = plan or Plan(Next.CATCH_UP, f"{report.behind:,} events behind")
                     behind = report.behind

@@ -80,7 +80,7 @@ def test_boards_that_bring_nothing_new_are_counted() -> None:
     freshness.note(None, board(1_000), now_ms=1_000)
     freshness.note(board(1_000), board(1_000), now_ms=1_000)
     freshness.note(board(1_000), board(1_000, 2_000), now_ms=2_000)
-    assert (freshness.written, freshness.unchanged) == (3, 1)
+    assert (freshness.read, freshness.unchanged) == (3, 1)
 
 
 def test_a_store_on_disk_tells_its_size(tmp_path: Path) -> None:
