@@ -35,6 +35,9 @@ _SHORT_OF: Final = (
 )
 """What opening a database fails with for want of something: there is nothing wrong with the database itself."""
 
+_ROOM_TO_OPEN_BYTES: Final = 2 * RocksdbOptions().write_buffer_bytes
+"""What opening a database may write: the changes that are in its log only, and notes about itself."""
+
 
 class StateDirectory:
     """The stores of an instance, on disk.
@@ -62,7 +65,8 @@ class StateDirectory:
 
     def reopen(self, name: StoreName, partition: int) -> Store:
         path = self._root / name / str(partition)
-        _make_writable(path)
+        # Closed and not opened again, it would answer nobody: better as it is until there is room.
+        _make_writable(path, _ROOM_TO_OPEN_BYTES)
         stores = self._databases[name]
         if partition in stores:
             # Closed, it says so to its readers until there is one that is open.
@@ -144,11 +148,12 @@ def _locked(root: Path) -> int:
     return lock
 
 
-def _make_writable(directory: Path) -> None:
+def _make_writable(directory: Path, room_bytes: int = 1) -> None:
+    """Make a directory, and look whether so much can be written there."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=directory) as probe:
-            probe.write(b"0")
+            probe.write(bytes(room_bytes))
             probe.flush()
     except OSError as error:
         raise StateUnusable(f"{directory} cannot be written: {error.strerror or error}") from error

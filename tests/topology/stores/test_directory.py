@@ -68,7 +68,10 @@ def test_a_broken_store_is_filled_again(
     again.close()
 
 
-def test_a_store_that_has_no_room_to_be_opened_keeps_what_it_holds(directory: StateDirectory) -> None:
+def test_a_store_that_has_no_room_to_be_opened_keeps_what_it_holds(
+    directory: StateDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("topology.stores.directory._ROOM_TO_OPEN_BYTES", 1)
     directory.open("players", 0).write(dict.fromkeys(range(1000), b"x" * 100), FILL)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     # Room for a probe, and not for what RocksDB writes when it opens a database.
@@ -86,6 +89,20 @@ def test_a_store_that_has_no_room_to_be_opened_keeps_what_it_holds(directory: St
     assert isinstance(store, RocksdbStore)
     store.close()
     directory.close()  # Also with one that was closed and not opened again.
+
+
+def test_while_there_is_no_room_to_open_a_store_again_it_stays_open_to_readers(directory: StateDirectory) -> None:
+    directory.open("players", 0).write({1: b"x"}, FILL)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, hard))
+    try:
+        with pytest.raises(StateUnusable, match="players/0 cannot be written: File too large"):
+            directory.reopen("players", 0)
+        assert directory.opened("players")[0].get(1) == b"x"
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert directory.reopen("players", 0).get(1) == b"x"
+    directory.close()
 
 
 def test_a_store_that_could_not_be_opened_again_is_dropped_like_any_other(directory: StateDirectory) -> None:
