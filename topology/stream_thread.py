@@ -180,7 +180,7 @@ class StreamThread:
         while True:
             topics = self._topics.wait_for_all()
             spark = self._open_spark(topics[SCORE_EVENTS].partitions, topics[HIGH_SCORES].partitions)
-            self._await_tables()
+            self._await_tables(topics)
             self._check_stop()
             run = self._generation_run(spark, topics, plan)
             plan = self._run_generation(run, planned=plan is not None)
@@ -234,9 +234,15 @@ class StreamThread:
             self._spark.close()
             self._spark = None
 
-    def _await_tables(self) -> None:
-        """Wait until this instance's copies of the tables are whole: a snapshot of less would hide scores."""
-        while not self._tables.caught_up():
+    def _await_tables(self, topics: Mapping[str, TopicDescription]) -> None:
+        """Wait until this instance's copies of the tables are whole: a snapshot of less would hide scores.
+
+        And of these very topics: of one that was created anew, what its copies hold is the old one until they notice.
+        """
+        while not (
+            all(copy.topic_id == topics[copy.topic].topic_id for copy in self._tables.judged())
+            and self._tables.caught_up()
+        ):
             self._check_stop()
             self._stop.wait(POLL_S)
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.drivers.stream_threads import stream_thread_without_kafka
+from tests.drivers.stream_threads import NoTables, stream_thread_without_kafka
 from tests.waiting import wait_until
+from topology.judged import Judged
 from topology.stream_status import StreamState
 from topology.stream_thread import StreamThread
+from topology.topic_ids import TopicDescription
+from topology.topics import PLAYERS
 
 
 @pytest.fixture
@@ -48,6 +51,26 @@ def test_a_thread_that_is_stopped_before_its_turn_never_begins(tmp_path: Path, s
     wait_until(lambda: ended(second), 30, "both have ended")
     assert ended(first)
     assert second.status.error is None
+
+
+def test_copies_of_a_table_that_was_created_anew_are_waited_for_until_they_are_of_the_new_one(tmp_path: Path) -> None:
+    thread = stream_thread_without_kafka(tmp_path, tables=(tables := TablesCreatedAnew()))
+    thread._await_tables({PLAYERS: TopicDescription("new", 1)})  # noqa: SLF001
+    assert tables.told == ["old", "old", "new"]
+
+
+class TablesCreatedAnew(NoTables):
+    """Tables that are whole, at first as they were before their topic was created anew."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def caught_up(self) -> bool:
+        return True
+
+    def judged(self) -> Iterable[Judged]:
+        self.told.append("new" if len(self.told) == 2 else "old")
+        return [Judged(PLAYERS, self.told[-1], 0, 0, 1, unusable=False)]
 
 
 def ended(thread: StreamThread) -> bool:
