@@ -19,7 +19,7 @@ from api.components import Components, Stopping
 from api.main import create_app
 from api.parameters import default_limit
 from api.self_check import SelfCheck
-from app.checkpoint_identity import checkpoint_identity
+from app.checkpoint_identity import CheckpointWatch
 from app.http_server import HttpServer
 from app.jars import ensure_jars
 from app.metrics import InstanceMeasures
@@ -29,7 +29,7 @@ from app.stream_task import StreamTask
 from topology.assignor import ACCEPTABLE_LAG_RECORDS, Tasks
 from topology.board_producer import BoardProducer
 from topology.copy_status import CopyStatus
-from topology.errors import CheckpointUnusable, LeaderboardError, StateUnusable
+from topology.errors import LeaderboardError, StateUnusable
 from topology.global_table import GlobalTable, TableChanges
 from topology.host_metadata import ClusterMap, HostInfo
 from topology.judged import Judged
@@ -70,7 +70,7 @@ class Service:
         self._host = HostInfo.parse(settings.advertised)
         # First: by default the checkpoint is inside of it, and would take the blame.
         self._stores = StateDirectory(settings.state_dir, settings.application_id)
-        self._checkpoint = checkpoint_identity(settings.checkpoint_uri)
+        self._checkpoint = CheckpointWatch(settings.checkpoint_uri)
         self._stopping = False
         self._join_trouble = ""
         self._unheld_since: dict[int, float] = {}
@@ -99,7 +99,7 @@ class Service:
             self._host,
             copies=self._restored_copies,
             has_stream=lambda: self._stream.held,
-            checkpoint=self._checkpoint_identity,
+            checkpoint=lambda: self._checkpoint.identity,
             on_tasks=self._on_tasks,
             settings=MembershipSettings(
                 session_timeout_ms=settings.session_timeout_ms,
@@ -151,6 +151,8 @@ class Service:
         """Start everything; what needs Kafka goes on trying in the background."""
         await self.materializer.start()
         await self._server.start()
+        loop = asyncio.get_running_loop()
+        self._checkpoint.start(lambda: loop.call_soon_threadsafe(self._membership.request_rebalance))
         self._background = [
             asyncio.create_task(self._view.keep_warm(), name="view"),
             asyncio.create_task(self._join(), name="join"),
@@ -172,6 +174,7 @@ class Service:
         5. The stores, when nothing reads or fills them any more.
         """
         self._stopping = True
+        self._checkpoint.stop()
         await self._stream.stop()
         await self._membership.stop()
         self._goodbye.begin()
@@ -239,13 +242,6 @@ class Service:
 
     def _restored_copies(self) -> dict[int, int]:
         return {p: _lag_to_go_by(status) for p, status in self.materializer.held.items() if status.can_answer}
-
-    def _checkpoint_identity(self) -> str:
-        try:
-            self._checkpoint = checkpoint_identity(self._settings.checkpoint_uri)
-        except CheckpointUnusable as error:
-            logger.error("%s", error)
-        return self._checkpoint
 
     def _make_stream_thread(self) -> "StreamThread":
         # Late, and in a thread: PySpark takes most of a second to load, and boards are served meanwhile.
