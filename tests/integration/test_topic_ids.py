@@ -41,9 +41,7 @@ async def test_a_topic_that_was_created_again_has_another_id(broker: Broker) -> 
     assert before[name].topic_id != after[name].topic_id
 
 
-async def test_a_broker_that_does_not_know_topic_ids_is_too_old(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_broker_that_knows_no_topic_ids_is_too_old(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_MetadataRequest_v12, "API_VERSION", 999)
     with pytest.raises(BrokerUnavailable, match=r"Kafka at 127.* is too old: it has to be 3\.1 or later"):
         await topic_ids(broker.connection, ["any"])
