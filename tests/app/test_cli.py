@@ -43,6 +43,11 @@ def test_the_topology_is_described_in_three_ways(form: str, begins: str) -> None
         (["load"], {"LEADERBOARD_PROT": "1"}, "leaderboard: LEADERBOARD_PROT is not a setting: "),
         (["broker", "--data-dir", "/dev/null/x"], {}, "leaderboard: the broker cannot write in /dev/null/x "),
         (["jars"], {"JAVA_HOME": "/nowhere", "XDG_CACHE_HOME": "empty"}, "leaderboard: JAVA_HOME is /nowhere"),
+        (
+            ["serve"],
+            {"LEADERBOARD_CHECKPOINT_URI": "file:///dev/null/x"},
+            "leaderboard: LEADERBOARD_CHECKPOINT_URI file:///dev/null/x cannot be used: ",
+        ),
     ],
 )
 def test_what_the_user_must_put_right_is_one_line_and_status_2(
