@@ -12,7 +12,10 @@ import pytest
 
 from api.auth import OPEN_PATHS, PAGE_FILES
 from api.errors import KINDS
+from api.event_stream import EVENT_TYPE, RETRY_MS, AllBoards, OneBoard
+from api.feeds import _KEPT_MOST, _KEPT_S
 from app.cli import leaderboard
+from app.http_connection import Limits
 from app.settings import Settings
 from tests.drivers.cluster import Cluster
 from tests.drivers.markdown import ROOT, Document, codes, documents, rows
@@ -21,6 +24,8 @@ from topology.topics import INPUTS, OUTPUTS
 
 DOCUMENTS = documents()
 REFERENCE = Document(ROOT / "docs" / "reference.md")
+OPERATIONS = Document(ROOT / "docs" / "operations.md")
+EVENTS = ("/leaderboard/{productId}/events", "/leaderboard/events")
 DERIVED = {"advertised": "`<host name>:<PORT>`", "checkpoint_uri": "`file://<STATE_DIR>/checkpoint`"}
 """Defaults that depend on other settings."""
 
@@ -159,6 +164,44 @@ async def test_a_route_has_the_parameters_and_statuses_that_the_reference_says(p
         assert sorted(re.findall(r"\b\d{3}\b", statuses[1])) == sorted(operation["responses"]), path
         headers = {name for response in operation["responses"].values() for name in response.get("headers", {})}
         assert headers - {"Retry-After"} <= set(codes(text)), path
+
+
+def test_the_reference_says_how_live_updates_are_kept_up() -> None:
+    one, all_boards = (as_one_line(route_sections()[path]) for path in EVENTS)
+    for written in (OneBoard(), AllBoards("token")):
+        assert f"A comment (`:`) comes every {written.heartbeat_s:g} s when nothing else does." in one
+        assert (written.heartbeat, written.preamble) == (b":\n\n", b"retry: %d\n\n" % RETRY_MS)
+        assert f"allow silence of {written.heartbeat_s:g} s" in as_one_line(OPERATIONS.section("## Scaling"))
+    assert f"connect again after `retry` ({RETRY_MS} ms), to any instance." in one
+    assert f"the same `limit` are connected, and {_KEPT_S:g} s after the last of them;" in all_boards
+    assert f"it does so for {_KEPT_MOST} limits at once that nobody is connected for" in all_boards
+
+
+async def test_openapi_says_the_same_of_live_updates(paths: dict[str, Any]) -> None:
+    for path in EVENTS:
+        answer = paths[path]["responses"]["200"]
+        assert f"A comment comes every {OneBoard().heartbeat_s:g} s when nothing else does." in answer["description"]
+        assert answer["content"][EVENT_TYPE]["example"].startswith(f"retry: {RETRY_MS}\n\n")
+
+
+def as_one_line(text: str) -> str:
+    """Return a text as it reads, wherever its lines are broken."""
+    return " ".join(text.split())
+
+
+def test_operations_say_what_one_client_may_take() -> None:
+    (_, *found) = rows(OPERATIONS.section("## What one client may take"))
+    limits = Limits()
+    assert {row[0]: row[1] for row in found} == {
+        "request line and headers": f"{limits.head_bytes // 1024} KiB",
+        "a body": "none is read",
+        "requests ahead of their answers": f"{limits.pipelined}",
+        "time to send a request's head": f"{limits.sent_within_s:g} s, looked at twice a second",
+        "time to take an answer": f"{limits.taken_within_s:g} s; of a stream, to take what there is",
+        "idle after an answer": "5 s",
+        "connections": f"{limits.connections}, at most half of `ulimit -n`",
+    }
+    assert limits.head_bytes % 1024 == 0
 
 
 def test_the_reference_lists_what_needs_no_token() -> None:
