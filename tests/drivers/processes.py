@@ -30,6 +30,14 @@ def command_line(process: psutil.Process) -> list[str]:
         return []
 
 
+def is_java(process: psutil.Process) -> bool:
+    """Return whether a process is a JVM. One that has ended is none any more."""
+    try:
+        return "java" in process.name()
+    except psutil.NoSuchProcess:
+        return False
+
+
 def _runs(process: psutil.Process) -> bool:
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE

@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from tests.drivers.instance import free_port
-from tests.drivers.processes import descendants, running
+from tests.drivers.processes import descendants, is_java, running
 from tests.waiting import wait_until
 
 BOARD_1 = [("Isabelle", 3, 4000.0), ("Mitch", 2, 2000.0), ("Elyse", 1, 1000.0)]
@@ -107,7 +107,7 @@ def test_killing_it_ends_its_broker_and_spark(temporary: Path) -> None:
     process = demo("--port", str(free_port()))
     try:
         wait_until(
-            lambda: sum("java" in child.name() for child in running(descendants(process.pid))) == 2,
+            lambda: sum(map(is_java, running(descendants(process.pid)))) == 2,
             120,
             "broker and Spark run",
         )

@@ -6,6 +6,7 @@ from ipaddress import ip_address
 
 import psutil
 
+from tests.drivers.processes import is_java
 from topology.spark import Spark
 
 
@@ -14,7 +15,7 @@ def test_the_driver_listens_on_loopback_only(spark: Spark) -> None:
     listening = {
         connection.laddr.ip
         for process in psutil.Process().children(recursive=True)
-        if process.name() == "java"
+        if is_java(process)
         for connection in process.net_connections("tcp")
         if connection.status == psutil.CONN_LISTEN
     }
