@@ -96,7 +96,7 @@ async def test_the_number_is_that_of_the_records_that_were_sent(
 
 
 @pytest.mark.parametrize("line", ["1", '{"id": 1}', "|{}", " | "])
-async def test_a_malformed_line_is_named_before_anything_is_done(tmp_path: Path, line: str, own_broker: Broker) -> None:
+async def test_a_malformed_line_is_named_before_anything_is_done(tmp_path: Path, line: str) -> None:
     good, bad = tmp_path / "good", tmp_path / "bad"
     good.write_text("1|{}\n")
     bad.write_text(f"1|{{}}\n\n{line}\n")

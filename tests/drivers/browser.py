@@ -16,7 +16,7 @@ from tests.waiting import wait_until
 
 _START_S: Final = 60.0
 _COMMAND_S: Final = 120.0
-_ELEMENT: Final = "element-6066-11e4-a52e-4f735466cecf"
+ELEMENT: Final = "element-6066-11e4-a52e-4f735466cecf"
 """Names a reference to an element in JSON (WebDriver, section 12.4)."""
 _FLAGS: Final = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-quic", "--no-first-run",
@@ -87,7 +87,7 @@ class Browser:
     def elements(self, selector: str) -> list[str]:
         """Return references to what a CSS selector matches."""
         found = self._post("elements", {"using": "css selector", "value": selector})
-        return [each[_ELEMENT] for each in found]
+        return [each[ELEMENT] for each in found]
 
     def label(self, element: str) -> str:
         """Return the accessible name of an element, as a screen reader gets it."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-ELEMENT: Final = "element-6066-11e4-a52e-4f735466cecf"
-
 CONTROLS: Final = "a, button, input, summary, [tabindex='0'], nav, table, img:not([alt=''])"
 """What has to have a name."""
 

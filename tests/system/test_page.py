@@ -20,7 +20,7 @@ from aiokafka import AIOKafkaProducer
 from api.auth import Tokens
 from app.broker import Broker
 from tests.drivers import page_checks
-from tests.drivers.browser import Browser
+from tests.drivers.browser import ELEMENT, Browser
 from tests.drivers.fake_queries import board_of
 from tests.drivers.http_instance import app_alone, free_host, serving
 from tests.drivers.instance import Instance
@@ -171,17 +171,13 @@ def test_every_control_has_a_name_and_every_text_can_be_read(still: str, browser
         browser.look(width=1280, height=900, dark=dark)
         opened(browser, still + path)
         assert browser.run(page_checks.FAINT) == []
-    assert [
-        browser.run("return arguments[0].outerHTML", {page_checks.ELEMENT: each}) for each in nameless(browser)
-    ] == []
+    assert [browser.run("return arguments[0].outerHTML", {ELEMENT: each}) for each in nameless(browser)] == []
     assert browser.run(page_checks.OUTLINE) == []
 
 
 def nameless(browser: Browser) -> list[str]:
     controls = [
-        each
-        for each in browser.elements(page_checks.CONTROLS)
-        if browser.run(page_checks.IS_SEEN, {page_checks.ELEMENT: each})
+        each for each in browser.elements(page_checks.CONTROLS) if browser.run(page_checks.IS_SEEN, {ELEMENT: each})
     ]
     assert controls
     return [each for each in controls if not browser.label(each).strip()]
