@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import json
 import socket
-import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 import httpx
 import pytest
-import uvicorn
 
-from api.components import Components
-from api.main import create_app
 from tests.drivers.fake_queries import FakeQueries, board_of
+from tests.drivers.http_instance import app_of, free_host, serving
 from topology.host_metadata import ClusterMap, HostInfo, HostMetadata
 
 IDS = list(range(1, 21))
@@ -39,52 +35,28 @@ class Instance:
         return httpx.get(f"http://{self.host}{target}", trust_env=False)
 
 
-def wait_for(condition: Callable[[], bool], deadline_s: float = 10) -> None:
-    """Return when `condition` holds."""
-    end = time.monotonic() + deadline_s
-    while not condition():
-        assert time.monotonic() < end, "the condition did not come to hold"
-        threading.Event().wait(0.005)
-
-
 @contextmanager
-def serving(queries: FakeQueries, cluster: Callable[[], ClusterMap], listener: socket.socket) -> Iterator[Instance]:
+def started(queries: FakeQueries, cluster: Callable[[], ClusterMap], host: HostInfo) -> Iterator[Instance]:
     """Run one instance."""
-    host = HostInfo(*listener.getsockname())
-    app = create_app(Components(queries=queries, cluster=cluster, host=host, depth=10, ready=lambda: None))
-    server = uvicorn.Server(
-        uvicorn.Config(app, loop="uvloop", http="httptools", log_level="warning", timeout_graceful_shutdown=2)
-    )
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name=f"server {host}")
-
-    def stop() -> None:
-        server.should_exit = True
-        thread.join(timeout=10)
-        listener.close()
-
-    thread.start()
-    wait_for(lambda: server.started)
-    try:
-        yield Instance(host, stop)
-    finally:
-        stop()
+    with ExitStack() as running:
+        running.enter_context(serving(app_of(queries, cluster, host), host))
+        yield Instance(host, running.close)
 
 
 @contextmanager
 def two_instances() -> Iterator[tuple[Instance, Instance]]:
     """Run two instances: the first is active for the even partitions, the second for the odd ones; both hold all."""
     boards = {each: board_of(each) for each in IDS}
-    listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
+    hosts = [free_host() for _ in range(2)]
     even, odd = frozenset({0, 2}), frozenset({1, 3})
-    hosts = [HostInfo(*each.getsockname()) for each in listeners]
     members = ClusterMap((HostMetadata(hosts[0], even, odd), HostMetadata(hosts[1], odd, even)), 4)
     with ExitStack() as stack:
         instances = []
-        for listener, active, standby in zip(listeners, (even, odd), (odd, even), strict=True):
+        for host, active, standby in zip(hosts, (even, odd), (odd, even), strict=True):
             queries = FakeQueries(boards)
             queries.hold(active)
             queries.hold(standby, "standby")
-            instances.append(stack.enter_context(serving(queries, lambda: members, listener)))
+            instances.append(stack.enter_context(started(queries, lambda: members, host)))
         yield instances[0], instances[1]
 
 
