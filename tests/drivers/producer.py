@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from aiokafka import AIOKafkaProducer, TopicPartition
@@ -16,6 +17,9 @@ from topology.topics import INPUTS, OUTPUTS, PLAYERS, PRODUCTS, SCORE_EVENTS, cr
 
 Record = tuple[bytes | None, bytes | None]
 Score = tuple[float, int, int]
+
+_OPEN_AT_MOST_MS = 600_000
+"""As long as a test may take; Kafka ends a transaction that is open for longer."""
 
 
 class Inputs:
@@ -40,17 +44,28 @@ class Inputs:
         """Create, rename or (None) delete products."""
         self.send(PRODUCTS, _table_records(names))
 
-    def scores(self, scores: Iterable[Score]) -> None:
+    def scores(self, scores: Iterable[Score], partition: int | None = None) -> None:
         """Send scores (score, player id, product id); each is in the log before the next is sent only per partition."""
-        self.send(SCORE_EVENTS, _score_records(scores))
+        self.send(SCORE_EVENTS, _score_records(scores), partition)
+
+    @contextmanager
+    def uncommitted_scores(self, scores: Iterable[Score], partition: int) -> Iterator[None]:
+        """Send scores to a partition in a transaction that is open while the block runs, and then committed."""
+        with asyncio.Runner() as runner:
+            producer = runner.run(self._begin(_score_records(scores), partition))
+            try:
+                yield
+            finally:
+                runner.run(producer.commit_transaction())
+                runner.run(producer.stop())
 
     def aborted_scores(self, scores: Iterable[Score]) -> None:
         """Send scores in a transaction that is aborted when the broker has them: none of them counts."""
         self.send_and_abort(SCORE_EVENTS, _score_records(scores))
 
-    def send(self, topic: str, records: Iterable[Record]) -> None:
-        """Send raw records and wait until the broker has them."""
-        asyncio.run(self._send(topic, list(records)))
+    def send(self, topic: str, records: Iterable[Record], partition: int | None = None) -> None:
+        """Send raw records and wait until the broker has them; without a partition their keys decide."""
+        asyncio.run(self._send(topic, list(records), partition))
 
     def send_and_abort(self, topic: str, records: Iterable[Record]) -> None:
         """Send raw records in a transaction that is aborted when the broker has them."""
@@ -81,19 +96,31 @@ class Inputs:
             await asyncio.gather(*sent)
             await producer.abort_transaction()
 
-    async def _send(self, topic: str, records: list[Record]) -> None:
+    async def _begin(self, records: list[Record], partition: int) -> AIOKafkaProducer:
+        producer = AIOKafkaProducer(
+            **self.kafka.for_aiokafka(), transactional_id="is-open", transaction_timeout_ms=_OPEN_AT_MOST_MS
+        )
+        await producer.start()
+        await producer.begin_transaction()
+        sent = [await _send(producer, SCORE_EVENTS, *record, partition) for record in records]
+        await asyncio.gather(*sent)
+        return producer
+
+    async def _send(self, topic: str, records: list[Record], partition: int | None) -> None:
         async with AIOKafkaProducer(**self.kafka.for_aiokafka(), enable_idempotence=True) as producer:
-            sent = [await _send(producer, topic, *record) for record in records]
+            sent = [await _send(producer, topic, *record, partition) for record in records]
             await asyncio.gather(*sent)
 
 
-async def _send(producer: AIOKafkaProducer, topic: str, key: bytes | None, value: bytes | None) -> Any:
+async def _send(
+    producer: AIOKafkaProducer, topic: str, key: bytes | None, value: bytes | None, partition: int | None = None
+) -> Any:
     if key is not None or value is not None:
-        return await producer.send(topic, value, key=key)
+        return await producer.send(topic, value, key=key, partition=partition)
     # aiokafka's `send` refuses such a record, though Kafka has them.
     batch = producer.create_batch()
     batch.append(timestamp=None, key=None, value=None)
-    return await producer.send_batch(batch, topic, partition=0)
+    return await producer.send_batch(batch, topic, partition=partition or 0)
 
 
 def _score_records(scores: Iterable[Score]) -> list[Record]:

@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from app.broker import Broker
 from tests.drivers.instance import Instance
-from tests.drivers.processes import descendants, running
+from tests.drivers.processes import descendants, is_java, running
 from tests.drivers.producer import Inputs
 from tests.drivers.reference import Reference
 from tests.drivers.topic_reader import read_topic
@@ -132,6 +132,28 @@ def test_names_change_and_scores_appear_without_any_new_score(world: World, tmp_
         instance.wait_for_boards(world.reference.boards())
 
 
+def test_an_open_transaction_keeps_back_what_lies_behind_it_in_its_partition_and_nothing_else(
+    world: World, tmp_path: Path
+) -> None:
+    committed = Reference(dict(world.reference.players), dict(world.reference.products), list(world.reference.scores))
+    top = world.top_score()
+    opened, behind = [(top + 100, 1, 1), (top + 101, 2, 2)], [(top + 102, 3, 3), (top + 103, 1, 1)]
+    with Instance(tmp_path, world.broker.bootstrap_servers) as instance:
+        with world.inputs.uncommitted_scores(opened, partition=0):
+            world.inputs.scores(behind[:1], partition=0)
+            instance.wait_for_real_time()
+            world.inputs.scores(behind[1:], partition=0)
+            # One after the other: what lies behind the transaction has had time to show when the last of them does.
+            for number in range(10):
+                beside = [(top + number, 4, 1 + number % 3)]
+                committed.add(beside)
+                world.inputs.scores(beside, partition=1)
+                instance.wait_for_boards(committed.boards(10), limit=10)
+            assert instance.get("/health/ready").status_code == 200
+        world.reference.scores = [*committed.scores, *opened, *behind]
+        instance.wait_for_boards(world.reference.boards(10), limit=10)
+
+
 def test_boards_that_another_cluster_has_published_as_a_later_generation_keep_no_new_score_out(
     world: World, tmp_path: Path
 ) -> None:
@@ -235,7 +257,7 @@ def test_no_process_outlives_the_service(world: World, tmp_path: Path, how: str)
     with Instance(tmp_path, world.broker.bootstrap_servers) as instance:
         instance.wait_for_log("Spark started", 120)
         children = descendants(instance.process.pid)
-        assert any("java" in child.name() for child in children)
+        assert any(map(is_java, children))
         if how == "terminate":
             assert instance.terminate(deadline_s=10) == 0
             assert running(children) == []
