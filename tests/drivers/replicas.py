@@ -33,6 +33,7 @@ class Replicas:
         self._directory = directory
         self._bootstrap_servers = bootstrap_servers
         self._settings = {"CHECKPOINT_URI": (directory / "checkpoint").as_uri(), **settings}
+        self._standbys = int(str(settings.get("NUM_STANDBY_REPLICAS", 1)))
         self._names = (f"instance-{number}" for number in itertools.count(1))
 
     # Come and go
@@ -126,7 +127,7 @@ class Replicas:
             all(each == maps[0] for each in maps)
             and maps[0].keys() == {member.address for member in self.members}
             and max(active) - min(active) <= 1
-            and (len(hosts) == 1 or sum(standby) == sum(active))
+            and sum(standby) == min(self._standbys, len(hosts) - 1) * sum(active)
             and sum(map(runs, hosts)) == 1
             and not any(self.not_ready(member) for member in self.members)
         )

@@ -162,7 +162,7 @@ def test_an_instance_that_was_frozen_with_the_stream_has_lost_it_and_changes_not
         member.wait_for_boards(deployment.sample.reference.boards())
 
 
-@pytest.mark.parametrize("what", ["address", "unreachable", "checkpoint", "settings", "session"])
+@pytest.mark.parametrize("what", ["address", "unreachable", "checkpoint", "settings", "standbys", "session"])
 def test_an_instance_that_is_set_up_wrong_says_what_and_harms_nobody(
     deployment: Deployment, tmp_path: Path, what: str
 ) -> None:
@@ -175,6 +175,10 @@ def test_an_instance_that_is_set_up_wrong_says_what_and_harms_nobody(
         ),
         "checkpoint": ({"CHECKPOINT_URI": tmp_path.as_uri()}, ["give every instance the same", tmp_path.as_uri()]),
         "settings": ({"DEPTH": 5}, ["give every instance the same settings", "DEPTH=5", "DEPTH=10"]),
+        "standbys": (
+            {"NUM_STANDBY_REPLICAS": 0},
+            ["give every instance the same settings", "NUM_STANDBY_REPLICAS=0", "NUM_STANDBY_REPLICAS=1"],
+        ),
         "session": ({"SESSION_TIMEOUT_MS": 2_000_000}, ["does not take a session timeout of 2000000 ms"]),
     }
     settings, said = wrong[what]
