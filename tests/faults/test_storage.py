@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,8 @@ pytestmark = pytest.mark.faults
 
 _STATE_MB = 48
 _KAFKA_MB = 96
+_APART_S = 1.0
+_REST_WITHIN_S = 30.0
 
 
 @pytest.mark.parametrize(
@@ -24,7 +27,7 @@ def test_broker_away(world: MakeWorld, away_s: int) -> None:
     fault.start()
     fault.flow.wait_for(500)
     fault.broker.kill()
-    boards = fault.instance.boards(fault.depth)
+    boards = boards_at_rest(fault)
     fault.for_s(away_s, lambda: fault.instance.boards(fault.depth) == boards, "reads go on")
     fault.broker.start()
     fault.note(f"new scores shown after {fault.probe():.1f} s")
@@ -115,6 +118,20 @@ def test_state_directory_lost_while_running(world: MakeWorld) -> None:
     fault.instance.start()
     fault.note(f"new scores shown after {fault.probe():.1f} s")
     fault.check()
+
+
+def boards_at_rest(fault: World) -> dict[str, Any]:
+    """Return the boards when they have come to rest: they are answered, and for a while as they were before."""
+    looks: list[Any] = [None]
+
+    def rest() -> bool:
+        looks.append(fault.instance.boards(fault.depth))
+        return isinstance(looks[-1], dict) and looks[-1] == looks[-2]
+
+    fault.wait_until(rest, _REST_WITHIN_S, "the boards come to rest", _APART_S)
+    boards: dict[str, Any] = looks[-1]
+    assert boards, "there are boards"
+    return boards
 
 
 def unusable_is_said(fault: World, why: str) -> None:
