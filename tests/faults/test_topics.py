@@ -68,7 +68,10 @@ def test_dead_letters_deleted_while_running(world: MakeWorld) -> None:
     fault.topics.delete("score-events-invalid")
     fault.wait_until(lambda: "score-events-invalid" in fault.topics.names(), 60, "the topic is there again")
     fault.note(f"new scores shown after {fault.probe():.1f} s")
+    before = len(fault.ledger.bad)
+    fault.flow.wait_for(1_000)
     fault.check()
+    fault.check_dead_letters(since=before)
 
 
 def test_source_grown(world: MakeWorld) -> None:
