@@ -8,7 +8,7 @@ import shutil
 import signal
 import socket
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -22,31 +22,25 @@ _WORKERS = 2
 _SERVER = re.compile(r"^( *)server leaderboard:7000 resolve( [^;]*);$", re.MULTILINE)
 _RESOLVER = re.compile(r"^resolver.*;\n", re.MULTILINE)
 _LISTEN = "listen 7000;"
+_AS_MANY_AS_CORES = "worker_processes auto;"
+_HTTP = "http {"
 
-_MAIN = """\
-daemon off;
-worker_processes {workers};
-pid {directory}/nginx.pid;
-error_log {directory}/error.log info;
-events {{ worker_connections 4096; }}
-http {{
+_GLOBALS = "daemon off; pid {directory}/nginx.pid; error_log {directory}/error.log info;"
+_PATHS = """
     access_log {directory}/access.log;
     client_body_temp_path {directory}/temp/body;
     proxy_temp_path {directory}/temp/proxy;
     fastcgi_temp_path {directory}/temp/fastcgi;
     uwsgi_temp_path {directory}/temp/uwsgi;
     scgi_temp_path {directory}/temp/scgi;
-    include {directory}/upstream.conf;
-    include {directory}/leaderboard.conf;
-}}
 """
 
 
 class Nginx:
     """A real nginx as load balancer; a context manager that starts and stops it.
 
-    It runs `deploy/nginx` as it is, but for two things: the port that it listens on, and the replicas, which are listed
-    in place of the name that Docker's name server resolves.
+    It runs `deploy/nginx` as it is, but for what belongs to the machine: the port that it listens on, how many workers
+    there are, where it writes, and the replicas, listed in place of the name that Docker's name server resolves.
 
     Args:
         directory: where it keeps its configuration and its logs.
@@ -67,11 +61,9 @@ class Nginx:
     def start(self) -> Self:
         """Check the configuration, start nginx, and return when it takes connections."""
         (self._directory / "temp").mkdir(parents=True, exist_ok=True)
-        (self._directory / "nginx.conf").write_text(_MAIN.format(directory=self._directory, workers=_WORKERS))
-        listening = (DEPLOY / "leaderboard.conf").read_text()
-        assert listening.count(_LISTEN) == 1
-        listening = listening.replace(_LISTEN, f"listen 127.0.0.1:{self.port};")
-        (self._directory / "leaderboard.conf").write_text(listening)
+        paths = _PATHS.format(directory=self._directory)
+        self._write("nginx.conf", {_AS_MANY_AS_CORES: f"worker_processes {_WORKERS};", _HTTP: _HTTP + paths})
+        self._write("leaderboard.conf", {_LISTEN: f"listen 127.0.0.1:{self.port};"})
         self._write_upstream()
         checked = subprocess.run(
             [*self._command(), "-t"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
@@ -112,7 +104,16 @@ class Nginx:
         self.stop()
 
     def _command(self) -> list[str]:
-        return [self._executable, "-p", str(self._directory), "-c", str(self._directory / "nginx.conf")]
+        own = _GLOBALS.format(directory=self._directory)
+        return [self._executable, "-p", str(self._directory), "-c", str(self._directory / "nginx.conf"), "-g", own]
+
+    def _write(self, name: str, replaced: Mapping[str, str]) -> None:
+        """Write a shipped file with some of its text replaced."""
+        text = (DEPLOY / name).read_text()
+        for shipped, own in replaced.items():
+            assert text.count(shipped) == 1, f"{name} has not one {shipped}"
+            text = text.replace(shipped, own)
+        (self._directory / name).write_text(text)
 
     def _write_upstream(self) -> None:
         shipped = _RESOLVER.sub("", (DEPLOY / "upstream.conf").read_text())

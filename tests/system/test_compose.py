@@ -15,6 +15,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
 from app.guarded_process import GuardedProcess
+from app.http_connection import Limits
 from app.jars import ensure_jars
 from app.java import find_java
 from app.settings import read_settings
@@ -102,6 +103,23 @@ def test_the_load_balancer_sends_to_the_service_by_its_name(project: Any) -> Non
     upstream = (ROOT / "deploy" / "nginx" / "upstream.conf").read_text()
     servers = re.findall(r"server (\S+):(\d+) resolve", upstream)
     assert servers == [("leaderboard", "7000")] * 2
+
+
+def test_the_load_balancer_runs_on_the_configuration_that_is_mounted(project: Any) -> None:
+    nginx = project["services"]["nginx"]
+    source, target, _ = nginx["volumes"][0].split(":")
+    command = nginx["command"]
+    main = Path(command[command.index("-c") + 1])
+    assert str(main.parent) == target
+    assert (ROOT / source / main.name).is_file()
+
+
+def test_files_that_may_be_open_are_enough_for_every_connection(project: Any) -> None:
+    services = project["services"]
+    assert services["leaderboard"]["ulimits"]["nofile"] // 2 >= Limits().connections
+    main = (ROOT / "deploy" / "nginx" / "nginx.conf").read_text()
+    (files,) = re.findall(r"worker_rlimit_nofile (\d+);", main)
+    assert services["nginx"]["ulimits"]["nofile"] == int(files)
 
 
 def test_kafka_starts_with_these_settings(project: Any, tmp_path: Path) -> None:
