@@ -37,9 +37,11 @@ COPY data data
 RUN leaderboard jars
 VOLUME /var/lib/leaderboard/state
 EXPOSE 7000
-# Live, not ready: whoever restarts unhealthy containers would begin a long restore again and again.
+# Live, not ready: whoever restarts unhealthy containers would begin a long restore again and again. Without the proxies
+# of the environment, which would be asked for 127.0.0.1 as well.
 HEALTHCHECK --interval=10s --timeout=3s --start-period=60s --retries=3 \
-    CMD python3 -c "import os, urllib.request as u; u.urlopen('http://127.0.0.1:' + os.environ.get('LEADERBOARD_PORT', '7000') + '/health/live', timeout=2)"
+    CMD python3 -c "import os, urllib.request as u; port = os.environ.get('LEADERBOARD_PORT', '7000'); \
+    u.build_opener(u.ProxyHandler({})).open(f'http://127.0.0.1:{port}/health/live', timeout=2)"
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["leaderboard"]
 CMD ["serve"]
