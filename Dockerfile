@@ -27,8 +27,10 @@ RUN useradd --uid 10001 --create-home leaderboard \
     && install --directory --owner leaderboard --group leaderboard \
     /var/lib/leaderboard /var/lib/leaderboard/state /var/lib/leaderboard/checkpoint
 COPY --from=build /opt/leaderboard /opt/leaderboard
+# The cache is named, since HOME is another directory for another user.
 ENV PATH=/opt/leaderboard/bin:$PATH \
     PYTHONUNBUFFERED=1 \
+    XDG_CACHE_HOME=/home/leaderboard/.cache \
     LEADERBOARD_STATE_DIR=/var/lib/leaderboard/state
 USER leaderboard
 WORKDIR /home/leaderboard
