@@ -75,6 +75,7 @@ class Service:
         self._join_trouble = ""
         self._unheld_since: dict[int, float] = {}
         self._asked_for: ClusterMap | None = None
+        self._stream_failed = False
         opened = self._stores.opened
         self._view = View(
             opened("leader-boards"),
@@ -99,6 +100,7 @@ class Service:
             self._host,
             copies=self._restored_copies,
             has_stream=lambda: self._stream.held,
+            stream_fails=self._stream.fails,
             checkpoint=lambda: self._checkpoint.identity,
             on_tasks=self._on_tasks,
             settings=MembershipSettings(
@@ -156,7 +158,7 @@ class Service:
         self._background = [
             asyncio.create_task(self._view.keep_warm(), name="view"),
             asyncio.create_task(self._join(), name="join"),
-            asyncio.create_task(self._look_after_copies(), name="copies"),
+            asyncio.create_task(self._look_after_tasks(), name="tasks"),
             asyncio.create_task(self._self_check.run(), name="self-check"),
             asyncio.create_task(self._measures.run(), name="measures"),
         ]
@@ -211,10 +213,11 @@ class Service:
         self.materializer.assign(tasks.copies)
         self._stream.set(tasks.stream and not self._stopping)
 
-    async def _look_after_copies(self) -> None:
-        """Tell the group when a warm-up copy has caught up; drop copies that have had no task for long."""
+    async def _look_after_tasks(self) -> None:
+        """Tell the group when a warm-up copy has caught up or the stream fails; drop copies without a task for long."""
         while True:
             await asyncio.sleep(_LOOK_EVERY_S)
+            self._tell_if_stream_fails()
             tasks, cluster = self._membership.tasks(), self._membership.current()
             if tasks is None:
                 continue
@@ -222,6 +225,15 @@ class Service:
                 self._asked_for = cluster
                 self._membership.request_rebalance()
             self._drop_unheld(tasks.copies, time.monotonic())
+
+    def _tell_if_stream_fails(self) -> None:
+        """Ask for another assignment when the stream begins to keep failing here, and when it is worth a try again."""
+        fails = self._stream.fails()
+        if fails != self._stream_failed:
+            self._stream_failed = fails
+            if fails:
+                logger.warning("the stream keeps failing here: another instance may take it over")
+            self._membership.request_rebalance()
 
     def _drop_unheld(self, wanted: Iterable[int], now_s: float) -> None:
         unheld = self.materializer.held.keys() - set(wanted)

@@ -2,10 +2,13 @@
 
 import asyncio
 import logging
+import math
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from topology.errors import LeaderboardError
+from topology.failures import KEEPS_AFTER_S
 
 if TYPE_CHECKING:
     from topology.stream_status import StreamStatus
@@ -14,6 +17,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _TRY_AGAIN_AFTER_S: Final = 1.0
+_FAILS_FOR_S: Final = 600.0
+"""How long an instance that has given up a failing stream is passed over."""
 
 
 class StreamTask:
@@ -28,6 +33,8 @@ class StreamTask:
         self._make = make
         self._wanted = False
         self._thread: StreamThread | None = None
+        self._cannot_be_made_since_s: float | None = None
+        self._failed_at_s = -math.inf
         self._turn = asyncio.Lock()
         self._changes: set[asyncio.Task[None]] = set()
 
@@ -35,6 +42,19 @@ class StreamTask:
     def held(self) -> bool:
         """Whether this instance has the task, from when it was given until the thread has ended."""
         return self._wanted or self._thread is not None
+
+    def fails(self) -> bool:
+        """Return whether the stream keeps failing here, or did so not long ago: another instance should try."""
+        now_s = time.monotonic()
+        if self._thread is not None:
+            fails = self._thread.status.keeps_failing
+        elif self._cannot_be_made_since_s is not None:
+            fails = now_s - self._cannot_be_made_since_s > KEEPS_AFTER_S
+        else:
+            return now_s - self._failed_at_s < _FAILS_FOR_S
+        if fails:
+            self._failed_at_s = now_s
+        return fails
 
     @property
     def status(self) -> "StreamStatus | None":
@@ -75,12 +95,17 @@ class StreamTask:
         said = ""
         while self._wanted:
             try:
-                return await asyncio.to_thread(self._make)
+                thread = await asyncio.to_thread(self._make)
+                self._cannot_be_made_since_s = None
+                return thread
             except Exception as error:
+                if self._cannot_be_made_since_s is None:
+                    self._cannot_be_made_since_s = time.monotonic()
                 # Others believe that the stream runs here: what is missing may come back, and nothing else tells.
                 if str(error) != said:
                     said = str(error)
                     foreseen = isinstance(error, (LeaderboardError, OSError))
                     logger.error("the stream cannot start: %s", said, exc_info=not foreseen)
                 await asyncio.sleep(_TRY_AGAIN_AFTER_S)
+        self._cannot_be_made_since_s = None
         return None

@@ -221,11 +221,19 @@ def _serving_standby(copies: _Copies, partition: int, active: int, wanted: set[i
 
 
 def _stream(everyone: Sequence[Member], owners: Sequence[Member], active: Sequence[int]) -> Member:
-    """Return who runs the stream: who does already, or else who agrees with the others and serves least."""
+    """Return who runs the stream: who does already, or else who agrees with the others and serves least.
+
+    One where it keeps failing keeps it only if there is nobody else who could do better.
+    """
     holder = stream_holder(everyone)
-    if holder is not None:
+    if holder is not None and not holder.stream_fails:
         return holder
     agreement = Agreement.of(everyone)
     load = Counter(active)
-    places = range(len(owners))
-    return owners[min(places, key=lambda place: (agreement.objection(owners[place]) is not None, load[place], place))]
+
+    def preference(place: int) -> tuple[bool, bool, int, int]:
+        member = owners[place]
+        return agreement.objection(member) is not None, member.stream_fails, load[place], place
+
+    disagrees, fails, _, place = min(map(preference, range(len(owners))))
+    return holder if holder is not None and (disagrees or fails) else owners[place]

@@ -127,6 +127,7 @@ def encode_member(member: Member) -> bytes:
         standby=sorted(member.standby),
         warm_up=sorted(member.warm_up),
         has_stream=member.has_stream,
+        stream_fails=member.stream_fails,
         generation=member.generation,
         checkpoint=member.checkpoint,
         settings=member.settings,
@@ -149,6 +150,8 @@ def decode_member(member_id: str, user_data: bytes | None) -> Member:
             standby=frozenset(fields["standby"]),
             warm_up=frozenset(fields["warm_up"]),
             has_stream=bool(fields["has_stream"]),
+            # Members of an earlier version do not say.
+            stream_fails=bool(fields.get("stream_fails", False)),
             generation=int(fields["generation"]),
             checkpoint=str(fields["checkpoint"]),
             settings=str(fields["settings"]),

@@ -23,6 +23,7 @@ class Member:
         copies: lag in records of each partition's copy on its disk; only of copies that have been restored.
         active, standby, warm_up: its tasks so far.
         has_stream: whether it runs the stream.
+        stream_fails: whether the stream has kept failing there, so that another one should try.
         generation: the assignment that gave it its tasks; 0 before the first.
         checkpoint: identity of the checkpoint it uses; empty while it does not know.
         settings: those of its settings that have to be the same everywhere, as text.
@@ -35,6 +36,7 @@ class Member:
     standby: frozenset[int] = frozenset()
     warm_up: frozenset[int] = frozenset()
     has_stream: bool = False
+    stream_fails: bool = False
     generation: int = 0
     checkpoint: str = ""
     settings: str = ""

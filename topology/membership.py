@@ -80,11 +80,12 @@ class Membership:
         copies: returns the lag in records of each partition's copy on disk, of copies that have been restored.
         has_stream: returns whether this instance runs the stream: from the moment that `on_tasks` has given it the task
             until it has given it up.
+        stream_fails: returns whether the stream has kept failing at this instance, so that another one should try.
         checkpoint: returns the identity of the checkpoint, empty while it is not known; members have to agree on it.
         on_tasks: takes each new assignment, outside of the rebalance; may be called again with the same.
         settings: see there.
 
-    The first three callables are called in a rebalance, so they only look something up.
+    The first four callables are called in a rebalance, so they only look something up.
     """
 
     def __init__(
@@ -95,6 +96,7 @@ class Membership:
         *,
         copies: Callable[[], Mapping[int, int]],
         has_stream: Callable[[], bool],
+        stream_fails: Callable[[], bool],
         checkpoint: Callable[[], str],
         on_tasks: Callable[[Tasks, ClusterMap], None],
         settings: MembershipSettings | None = None,
@@ -104,6 +106,7 @@ class Membership:
         self._self_info = self_info
         self._copies = copies
         self._has_stream = has_stream
+        self._stream_fails = stream_fails
         self._checkpoint = checkpoint
         self._on_tasks = on_tasks
         self._settings = settings or MembershipSettings()
@@ -132,7 +135,7 @@ class Membership:
             self._task = None
 
     def request_rebalance(self) -> None:
-        """Ask for a new assignment: a warm-up copy has caught up, or the checkpoint's identity has changed.
+        """Ask for a new assignment: what this member says of itself has changed.
 
         Returns at once. All tasks and the map stay as they are until the new ones have come.
         """
@@ -268,7 +271,7 @@ class Membership:
         except (KafkaError, OSError) as error:
             logger.warning("group %s: could not leave it, so it waits out the session: %r", self._application_id, error)
         except Exception:
-            # What is wrong with this consumer is no reason not to join by another one, nor to stay when the process ends.
+            # What is wrong with this consumer is no reason not to join by another one.
             logger.exception("group %s: leaving it failed, so it waits out the session", self._application_id)
 
     # Inside a rebalance: nothing here may be slow
@@ -283,6 +286,7 @@ class Membership:
             standby=tasks.standby,
             warm_up=tasks.warm_up,
             has_stream=self._has_stream(),
+            stream_fails=self._stream_fails(),
             generation=self._cluster.generation,
             checkpoint=self._checkpoint(),
             settings=self._settings.fingerprint,

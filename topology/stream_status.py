@@ -76,6 +76,7 @@ class StreamStatus:
         batches_s: how long the batches took, in seconds.
         batch_ended_at_s: when the last one ended, as wall-clock time in seconds; None before that.
         failures: how often the stream stopped and started again, by the class of the error.
+        keeps_failing: whether it has failed for minutes, not for want of Kafka, and nothing was committed in between.
         failed_at_s: when it did so last, as wall-clock time in seconds; None before that.
         dead_letters: records copied to the topic of dead letters, by topic and reason.
     """
@@ -90,5 +91,6 @@ class StreamStatus:
     batches_s: Histogram = field(default_factory=lambda: Histogram(_BATCH_BOUNDS_S))
     batch_ended_at_s: float | None = None
     failures: Mapping[str, int] = field(default_factory=dict)
+    keeps_failing: bool = False
     failed_at_s: float | None = None
     dead_letters: Mapping[tuple[str, str], int] = field(default_factory=dict)

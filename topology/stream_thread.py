@@ -169,6 +169,7 @@ class StreamThread:
         self._count_failure(type(error).__name__)
         session_lives = self._spark is not None and self._spark.alive
         self._failures.add(error, ran_s=ran_s, session_lives=session_lives)
+        self._update(keeps_failing=self._failures.keep)
         if not session_lives or self._failures.ask_for_new_session:
             self._close_spark()
         self._stop.wait(self._failures.backoff_s)
@@ -406,6 +407,7 @@ class StreamThread:
             positions=report.positions,
             batches_s=status.batches_s.plus(report.duration_s),
             batch_ended_at_s=time.time(),
+            keeps_failing=False,
         )
 
     def _count_failure(self, name: str) -> None:

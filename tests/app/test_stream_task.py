@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -12,6 +13,7 @@ from app.errors import SetupError
 from app.stream_task import StreamTask
 from tests.drivers.eventually import eventually
 from tests.drivers.stream_threads import stream_thread_without_kafka
+from topology.stream_status import StreamStatus
 from topology.stream_thread import StreamThread
 
 pytestmark = pytest.mark.anyio
@@ -54,3 +56,39 @@ async def test_a_stream_that_is_not_wanted_any_more_is_not_tried_again(tmp_path:
     await asyncio.wait_for(task.stop(), 10)
     assert len(outcomes) == 1
     assert not task.held
+
+
+async def test_where_no_stream_can_be_made_for_minutes_another_instance_should_try(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.stream_task._TRY_AGAIN_AFTER_S", 0.01)
+    go_on = False
+
+    def make() -> StreamThread:
+        if go_on:
+            return stream_thread_without_kafka(tmp_path)
+        raise NO_JAVA
+
+    task = StreamTask(make)
+    task.set(True)
+    assert not task.fails()
+    monkeypatch.setattr("app.stream_task.KEEPS_AFTER_S", 0.05)
+    await eventually(task.fails)
+    go_on = True
+    await eventually(lambda: task.status is not None)
+    assert not task.fails(), "it could be made"
+    await task.stop()
+    assert task.fails(), "nor does it come back here at once"
+    monkeypatch.setattr("app.stream_task._FAILS_FOR_S", 0.05)
+    await eventually(lambda: not task.fails())
+
+
+@pytest.mark.parametrize("keeps_failing", [True, False])
+async def test_a_stream_that_keeps_failing_is_told_and_remembered(*, keeps_failing: bool) -> None:
+    thread = Mock(status=StreamStatus(keeps_failing=keeps_failing))
+    task = StreamTask(lambda: thread)
+    task.set(True)
+    await eventually(lambda: task.status is not None)
+    assert task.fails() is keeps_failing
+    await task.stop()
+    assert task.fails() is keeps_failing

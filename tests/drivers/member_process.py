@@ -32,6 +32,7 @@ async def main(bootstrap_servers: str, application_id: str, address: str, topic:
         HostInfo.parse(address),
         copies=dict,
         has_stream=lambda: runs_stream,
+        stream_fails=lambda: False,
         checkpoint=str,
         on_tasks=on_tasks,
         settings=MembershipSettings(session_timeout_ms=int(session_timeout_ms), topic=topic),

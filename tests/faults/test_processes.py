@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.drivers.faults_world import INTERVAL_S, World
+from tests.drivers.processes import descendants, is_java
 from tests.faults.conftest import MakeWorld
 
 pytestmark = pytest.mark.faults
@@ -77,6 +78,24 @@ def test_kill_of_the_jvm_alone(world: MakeWorld) -> None:
     assert "a new generation begins" not in fault.instance.log().partition("▸ error")[2]
     fault.check()
     fault.check_dead_letters()
+
+
+def test_a_jvm_that_does_not_stay_at_one_of_two_instances(world: MakeWorld) -> None:
+    fault = world()
+    fault.start()
+    other = fault.make("other")
+    other.start()
+
+    def taken_over() -> bool:
+        for process in filter(is_java, descendants(fault.instance.process.pid)):
+            process.kill()
+        return "catching up ▸ running" in other.log()
+
+    fault.wait_until(taken_over, 300, "the other instance runs the stream", 1.0)
+    assert "the stream keeps failing here" in fault.instance.log()
+    fault.note(f"new scores shown after {fault.probe():.1f} s")
+    fault.check()
+    fault.check(instance=other)
 
 
 def in_real_time(world: Callable[..., World]) -> World:

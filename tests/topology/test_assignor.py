@@ -21,6 +21,7 @@ def member(
     *,
     copies: Mapping[int, int] | None = None,
     stream: bool = False,
+    fails: bool = False,
     generation: int | None = None,
     checkpoint: str = "",
     settings: str = "",
@@ -34,6 +35,7 @@ def member(
         active=frozenset(active),
         standby=frozenset(standby),
         has_stream=stream,
+        stream_fails=fails,
         generation=(1 if tasks or stream else 0) if generation is None else generation,
         checkpoint=checkpoint,
         settings=settings,
@@ -109,6 +111,27 @@ def test_a_copy_has_caught_up_when_it_is_no_further_behind_than_the_acceptable_l
             id="of two that say they have it, the one that was given it last",
         ),
         pytest.param([member(2, stream=True), member(1, stream=True)], "id-1", id="of equal ones, the first address"),
+        pytest.param(
+            [member(1, stream=True, fails=True), member(2, [0, 1]), member(3, [2])],
+            "id-3",
+            id="where it keeps failing, the one that serves least takes it",
+        ),
+        pytest.param(
+            [member(1, stream=True, fails=True), member(2, fails=True), member(3, [0])],
+            "id-3",
+            id="where it keeps failing, one takes it where it has not",
+        ),
+        pytest.param(
+            [member(1, fails=True), member(2, stream=True, fails=True)],
+            "id-2",
+            id="where it fails everywhere, it stays",
+        ),
+        pytest.param(
+            [member(1, settings="x"), member(2, settings="y", stream=True, fails=True)],
+            "id-2",
+            id="where it keeps failing, nobody with other settings takes it",
+        ),
+        pytest.param([member(1, fails=True), member(2)], "id-2", id="nobody has it: not to one where it failed"),
         pytest.param([member(1, [0, 1, 2]), member(2, [3])], "id-2", id="nobody has it: the one that serves least"),
         pytest.param(
             [member(1, settings="x"), member(2, settings="y"), member(3, settings="y")],

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from unittest.mock import Mock
+
 import pytest
 
-from topology.errors import BrokerUnavailable, GenerationOutdated, LeaderboardError, QueryFailed, TopicChanged
+from topology.errors import (
+    BrokerUnavailable,
+    GenerationOutdated,
+    LeaderboardError,
+    QueryFailed,
+    StateUnusable,
+    TopicChanged,
+)
 from topology.failures import Failures
 
 FAILED = QueryFailed("Unexpected end-of-input")
@@ -62,3 +71,40 @@ def test_every_third_try_has_a_new_session() -> None:
     assert [after(*[AWAY] * count).ask_for_new_session for count in range(1, 7)] == [
         False, False, True, False, False, True,
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("error", "after_s", "keep"),
+    [
+        (FAILED, 119, False),
+        (FAILED, 121, True),
+        (StateUnusable("/state cannot be written: No space left on device"), 121, True),
+        (RuntimeError("unforeseen"), 121, True),
+        (AWAY, 9999, False),
+    ],
+    ids=repr,
+)
+def test_failures_that_go_on_for_minutes_and_are_not_kafkas_are_told(
+    error: Exception, after_s: float, *, keep: bool
+) -> None:
+    clock = Mock(side_effect=[1000.0, 1000.0 + after_s])
+    failures = Failures(clock)
+    for _ in range(2):
+        failures.add(error, ran_s=1, session_lives=False)
+    assert failures.keep is keep
+
+
+def test_failures_that_go_on_are_forgotten_after_a_commit_and_when_kafka_was_away() -> None:
+    now_s = 0.0
+    failures = Failures(lambda: now_s)
+    kept = []
+    for break_off in (failures.committed, lambda: failures.add(AWAY, ran_s=1, session_lives=True)):
+        failures.add(FAILED, ran_s=1, session_lives=True)
+        now_s += 121
+        failures.add(FAILED, ran_s=1, session_lives=True)
+        kept.append(failures.keep)
+        break_off()
+        kept.append(failures.keep)
+        failures.add(FAILED, ran_s=1, session_lives=True)
+        kept.append(failures.keep)
+    assert kept == [True, False, False] * 2

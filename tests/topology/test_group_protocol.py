@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+
 import pytest
 from aiokafka.cluster import ClusterMetadata
 from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment, ConsumerProtocolMemberMetadata
@@ -42,6 +45,12 @@ UNREADABLE = [None, b"", b"\xff", b"[]", b"{}", b'{"version":2}', b'{"version":1
 
 def test_a_member_comes_out_as_it_went_in() -> None:
     assert decode_member("id", encode_member(MEMBER)) == MEMBER
+
+
+def test_a_member_of_an_earlier_version_says_of_no_stream_that_it_fails() -> None:
+    said = json.loads(encode_member(replace(MEMBER, stream_fails=True)))
+    assert said.pop("stream_fails") is True
+    assert decode_member("id", json.dumps(said).encode()) == MEMBER
 
 
 def test_an_assignment_comes_out_as_it_went_in() -> None:

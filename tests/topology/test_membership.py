@@ -40,6 +40,7 @@ class Instance:
         self.info = HostInfo("host", port)
         self.copies: dict[int, int] = {}
         self.checkpoint = ""
+        self.stream_fails = False
         self.seen: list[tuple[float, Tasks, ClusterMap]] = []
         self.membership = Membership(
             kafka,
@@ -47,6 +48,7 @@ class Instance:
             self.info,
             copies=lambda: self.copies,
             has_stream=lambda: bool(self.seen) and self.seen[-1][1].stream,
+            stream_fails=lambda: self.stream_fails,
             checkpoint=lambda: self.checkpoint,
             on_tasks=self._on_tasks,
             settings=settings,
