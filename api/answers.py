@@ -8,6 +8,9 @@ from typing import Final, NamedTuple
 from starlette.responses import Response
 from starlette.types import Send
 
+BOARDS_PATH: Final = "/leaderboard"
+"""What the paths of the board routes begin with. The page, the demo and the verification have it in their own words."""
+
 HOP: Final = b"x-leaderboard-hop"
 """Marks a request that an instance has forwarded; it is never forwarded again."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from api.answers import JSON_TYPE, SERVED_BY, STORE_LAG, STORE_ROLE, Answer, Headers
+from api.answers import BOARDS_PATH, JSON_TYPE, SERVED_BY, STORE_LAG, STORE_ROLE, Answer, Headers
 from api.components import Components
 from api.errors import NoSuchBoard, PartitionsUnavailable, problem
 from api.peers import NoReply, Peers
@@ -90,7 +90,7 @@ class Boards:
 
 def path_of(product_id: int) -> str:
     """Return the path of a board."""
-    return f"/leaderboard/{product_id}"
+    return f"{BOARDS_PATH}/{product_id}"
 
 
 def _unavailable(product_id: int, partition: int, reason: str) -> Answer:

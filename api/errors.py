@@ -21,7 +21,7 @@ from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import quote
 
-from api.answers import NO_STORE, Answer, Headers
+from api.answers import BOARDS_PATH, NO_STORE, Answer, Headers
 from topology.errors import Fix, Retry
 
 PROBLEM_TYPE: Final = "application/problem+json"
@@ -65,7 +65,7 @@ class NoSuchBoard(Fix):
     def __init__(self, product_id: int) -> None:
         super().__init__(
             f"Product {product_id} has no board: it is unknown, or has no score of a known player yet."
-            " GET /leaderboard lists the boards there are."
+            f" GET {BOARDS_PATH} lists the boards there are."
         )
 
 
@@ -76,7 +76,7 @@ class Unrouted(Fix):
         super().__init__(
             "The routes are read-only: use GET or HEAD."
             if status == HTTPStatus.METHOD_NOT_ALLOWED
-            else "No such path. /docs lists the routes, and /leaderboard/{productId} is the board of a product."
+            else f"No such path. /docs lists the routes, and {BOARDS_PATH}/{{productId}} is the board of a product."
         )
         self.status = status
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 from fastapi import APIRouter, Request, Response
 from starlette.types import Receive, Scope, Send
 
-from api.answers import NO_STORE, Headers, header
+from api.answers import BOARDS_PATH, NO_STORE, Headers, header
 from api.event_stream import EVENT_TYPE, usable_id
 from api.feed import Reader
 from api.feeds import Feeds
@@ -39,8 +39,9 @@ _COMMON: Final = (
     " stops; connect again after `retry` milliseconds, to any instance."
 )
 _ONE_TEXT: Final = (
-    "`board`: the entries, exactly as `GET /leaderboard/{productId}` gives them, at once and at each change; `gone`:"
-    " there is no board to show, which that route answers with 404. A slow client gets the newest board." + _COMMON
+    f"`board`: the entries, exactly as `GET {BOARDS_PATH}/{{productId}}` gives them, at once and at each change;"
+    " `gone`: there is no board to show, which that route answers with 404. A slow client gets the newest board."
+    + _COMMON
 )
 _ALL_TEXT: Final = (
     "`reset`: forget every board, all come again; `board`: a product's entries; `gone`: it has no board any more;"
@@ -139,7 +140,7 @@ def event_routes(feeds: Feeds, traffic: Traffic, depth: int) -> APIRouter:
         depth: the most entries served of a board.
     """
     router = APIRouter(
-        prefix="/leaderboard",
+        prefix=BOARDS_PATH,
         tags=["live updates"],
         responses={400: {"description": "An id or a limit that cannot be"}},
     )

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api.answers import HOP, Answer, header
+from api.answers import BOARDS_PATH, HOP, Answer, header
 from api.auth import Guard
 from api.boards import Boards
 from api.delivery import Delivery
@@ -24,7 +24,7 @@ from topology.records import ID_MAX, ID_MIN
 
 logger = logging.getLogger(__name__)
 
-_ONE_BOARD: Final = re.compile(rb"/leaderboard/(0|-?[1-9][0-9]{0,18})")
+_ONE_BOARD: Final = re.compile(re.escape(BOARDS_PATH.encode()) + rb"/(0|-?[1-9][0-9]{0,18})")
 _LIMIT: Final = re.compile(rb"limit=([1-9][0-9]{0,8})")
 
 

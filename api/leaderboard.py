@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request, Response
 
-from api.answers import HOP, Answer, header
+from api.answers import BOARDS_PATH, HOP, Answer, header
 from api.boards import Boards
 from api.delivery import Delivery
 from api.errors import InvalidRequest
@@ -34,7 +34,7 @@ def _described(description: str, example: Any, headers: dict[str, str]) -> dict[
 
 
 _KEEP_HEADER: Final = {"Cache-Control": "how long the answer may be kept; `no-store` when it is a part"}
-_LINK_HEADER: Final = {"Link": 'the next page, `</leaderboard?page_size=2&after=6>; rel="next"`, while there is one'}
+_LINK_HEADER: Final = {"Link": f'the next page, `<{BOARDS_PATH}?page_size=2&after=6>; rel="next"`, while there is one'}
 _PAGED_WITH: Final = ("limit", "page_size", "partial")
 
 _NOT_FOUND: Final = {"description": "No such board"}
@@ -51,7 +51,7 @@ def board_routes(boards: Boards, gather: Gather, delivery: Delivery, depth: int)
         delivery: makes the answers ready to be sent.
         depth: the most entries served of a board.
     """
-    router = APIRouter(prefix="/leaderboard", tags=["leaderboard"], responses={400: _INVALID, 503: _UNAVAILABLE})
+    router = APIRouter(prefix=BOARDS_PATH, tags=["leaderboard"], responses={400: _INVALID, 503: _UNAVAILABLE})
 
     async def sent(request: Request, answer: Answer) -> Response:
         return (await delivery.of(answer, request.scope["headers"])).to_response()
@@ -145,4 +145,4 @@ def next_page(query: Mapping[str, str], last: int) -> tuple[bytes, bytes]:
         last: the last product id of this page.
     """
     kept = {name: query[name] for name in _PAGED_WITH if name in query}
-    return b"link", f'</leaderboard?{urlencode(kept | {"after": last})}>; rel="next"'.encode()
+    return b"link", f'<{BOARDS_PATH}?{urlencode(kept | {"after": last})}>; rel="next"'.encode()

@@ -9,12 +9,12 @@ from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api.answers import SERVED_BY, STORE_ROLE, Answer, Headers
+from api.answers import BOARDS_PATH, SERVED_BY, STORE_ROLE, Answer, Headers
 from api.request_ids import CURRENT, HEADER, RequestId
 from api.traffic import Traffic
 
-_ONE_BOARD: Final = "/leaderboard/{productId}"
-_is_board_path: Final = re.compile(r"/leaderboard/-?[0-9]+").fullmatch
+_ONE_BOARD: Final = BOARDS_PATH + "/{productId}"
+_is_board_path: Final = re.compile(re.escape(BOARDS_PATH) + r"/-?[0-9]+").fullmatch
 _OTHER: Final = "other"
 _PROBLEM: Final = 400
 _ACTIVE: Final = (STORE_ROLE, b"active")

@@ -8,6 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 from pydantic.config import JsonDict
 
+from api.answers import BOARDS_PATH
+
 
 class _Model(BaseModel):
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True)
@@ -75,5 +77,5 @@ class Problem(BaseModel):
     title: str = Field(examples=["No such board"])
     status: int = Field(examples=[404])
     detail: str = Field(examples=["Product 99 has no board: it is unknown, or has no score of a known player yet."])
-    instance: str = Field(description="the path that was asked for", examples=["/leaderboard/99"])
+    instance: str = Field(description="the path that was asked for", examples=[f"{BOARDS_PATH}/99"])
     partitions: list[int] | None = Field(default=None, description="those that nobody can answer for")
