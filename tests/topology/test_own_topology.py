@@ -10,6 +10,7 @@ import pytest
 
 from tests.drivers.own_topology import example, match_event
 from tests.drivers.topology import EPOCH_MS, records_frame
+from topology.errors import InvalidRecord
 from topology.spark import Spark
 
 Events = Sequence[tuple[int, bytes]]
@@ -46,6 +47,34 @@ def test_halves_merge_to_the_whole_in_any_order_and_with_repeats(spark: Spark, p
     events = [(at_ms, match_event(at_ms % 3, "Go", won=True)) for at_ms in range(40)]
     first, second = events[::2], events[1::2]
     page.check_halves(lambda some: histories(spark, page, some), first, second)
+
+
+def test_a_history_is_written_as_spark_writes_it(spark: Spark, page: ModuleType) -> None:
+    frame = records_frame(spark.session, [(match_event(1, 'Pok\u00e9mon "Red"/Blue', won=True), 0, 7, 7)])
+    value = page.last_matches(frame, generation=2).collect()[0].value.encode()
+    assert page.History.from_json(value).to_json() == value
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"", b"{", b"[]", b"7", b"null", b'"text"', b"\xff", b"[" * 100_000, b"{}", b'{"generation": 1}',
+        b'{"generation": 1, "matches": 7}', b'{"generation": 1, "matches": [7]}', b'{"generation": 1, "matches": [{}]}',
+        b'{"generation": null, "matches": []}', b'{"generation": 1e999, "matches": []}',
+        b'{"generation": 1, "matches": [{"timestamp": "x", "partition": 0, "offset": 0, "game": "Go", "won": true}]}',
+        b'{"generation": 1, "matches": [{"timestamp": 1, "partition": 0, "offset": 0, "game": "\\ud800", "won": 1}]}',
+    ],
+)  # fmt: skip
+def test_a_record_of_somebody_else_is_refused_as_such(page: ModuleType, value: bytes) -> None:
+    with pytest.raises(InvalidRecord):
+        page.History.from_json(value)
+
+
+def test_a_record_stands_for_what_it_lacks_nothing_of(page: ModuleType) -> None:
+    first, second = (page.History(1, (page.Match(at, 0, at, "Go", won=True),)) for at in (1, 2))
+    both = page.merge(first, second)
+    assert page.stands_for(both, page.merge(first, both))
+    assert not page.stands_for(first, both)
 
 
 def test_a_later_generation_replaces_and_an_earlier_one_is_ignored(page: ModuleType) -> None:
