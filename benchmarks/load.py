@@ -29,6 +29,7 @@ import pyarrow.compute as pc
 from aiokafka import AIOKafkaProducer
 
 from topology.kafka_connection import KafkaConnection
+from topology.topic_offsets import topic_offsets
 from topology.topics import INPUTS, OUTPUTS, PLAYERS, PRODUCTS, SCORE_EVENTS, create_missing
 
 SEED = 202_611
@@ -142,6 +143,11 @@ def send_scores(kafka: KafkaConnection, load: Load, limit: int = 3) -> Best:
         for part in pool.starmap(partial(_send_share, kafka, load, limit), enumerate(shares)):
             best.merge(part)
     return best
+
+
+def events_sent(kafka: KafkaConnection) -> int:
+    """Return how many score events the broker has been sent so far."""
+    return sum(asyncio.run(topic_offsets(kafka, SCORE_EVENTS, PARTITIONS)).end.values())
 
 
 @contextmanager

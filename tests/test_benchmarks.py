@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from benchmarks.figures import Figure, markdown, of_runs
+from benchmarks.freshness import sent_at_any_moment
 from benchmarks.load import Best, Load, sent_at_a_rate
 from benchmarks.wrk import Reads, wrk
 from tests.drivers.reference import Reference
@@ -90,3 +92,22 @@ def test_what_was_sent_at_a_rate_is_known_by_its_number_alone() -> None:
     more = [value for chunk in sent_at_a_rate(load, 45_000) for value in chunk.values()]
     assert (len(first), len(more)) == (25_000, 45_000)
     assert more[:25_000] == first
+
+
+@pytest.mark.parametrize(
+    ("tries_ms", "kept_back_ms"),
+    [
+        ([], []),
+        ([5.0, 9.0], []),
+        ([10.0], []),
+        # A score that is sent when the wait is all but over takes as long as any.
+        ([19.0], []),
+        ([20.0], [10.0]),
+        ([45.0], [35.0, 25.0, 15.0]),
+        ([5.0, 30.0, 5.0, 25.0], [20.0, 10.0, 15.0]),
+    ],
+)
+def test_a_long_try_stands_for_those_that_it_kept_back(
+    tries_ms: Sequence[float], kept_back_ms: Sequence[float]
+) -> None:
+    assert sent_at_any_moment(tries_ms, period_ms=10.0) == [*tries_ms, *kept_back_ms]
