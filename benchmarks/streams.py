@@ -2,8 +2,9 @@
 
     .venv/bin/python -m benchmarks.streams [CLIENTS]
 
-One instance with fake boards behind the real server, in this process; the clients are in another one. Opens 5,000
-streams of one board, then as many of different boards. Needs as many open files: `ulimit -n 20000`.
+One instance with fake boards behind the real server, in a process of its own; the clients are in another one. Opens
+5,000 streams of one board; then, of a new instance, as many of different boards: what the first streams left in its
+memory would count as theirs. Needs as many open files: `ulimit -n 20000`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import socket
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from multiprocessing.connection import Connection
 
 import psutil
@@ -30,25 +32,31 @@ from topology.host_metadata import ClusterMap, HostInfo, HostMetadata
 CLIENTS = 5_000
 BOARDS = 5_000
 AT_ONCE = 100
+DEADLINE_S = 300.0
 
 
 def run(clients: int = CLIENTS) -> Iterator[Figure]:
     """Yield the figures of one run."""
+    for name, boards in (("of one board", 1), ("of a board each", clients)):
+        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+            yield from process.submit(run_case, f"{clients:,} streams {name}", clients, boards).result()
+
+
+def run_case(what: str, clients: int, boards: int) -> list[Figure]:
+    """Be the instance, with the clients in another process; return the figures of so many streams of so many boards."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=run_clients, args=(theirs,), daemon=True)
-    figures: list[Figure] = []
     process.start()
     try:
-        uvloop.run(measure(ours, clients, figures))
+        return uvloop.run(measure(ours, what, clients, boards))
     finally:
         process.terminate()
         process.join()
-    yield from figures
 
 
-async def measure(clients_of: Connection, clients: int, figures: list[Figure]) -> None:
-    """Run the instance, and note figures; the clients do what they are told over the pipe."""
+async def measure(clients_of: Connection, what: str, clients: int, boards: int) -> list[Figure]:
+    """Run the instance and return its figures; the clients do what they are told over the pipe."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     host = HostInfo("127.0.0.1", port)
@@ -61,34 +69,38 @@ async def measure(clients_of: Connection, clients: int, figures: list[Figure]) -
     )
     server = HttpServer(app, "127.0.0.1", port, Limits(connections=2 * clients))
     await server.start()
-    rss = psutil.Process().memory_info
-    for name, boards in (("of one board", 1), ("of a board each", clients)):
-        began_s = time.monotonic()
-        await told(clients_of, ("open", port, clients, boards))
-        opened_s = time.monotonic() - began_s
-        with_all = rss().rss
-        figures.append(Figure(f"{clients:,} streams {name}: memory of the instance", "MB", [with_all / 1e6], 0))
-        figures.append(Figure(f"{clients:,} streams {name}: until all are open", "s", [opened_s]))
-        if boards == 1:
-            entry = board_of(1, 1)[0]._replace(score=1e9)
-            queries.shared_boards = {**queries.shared_boards, 1: [entry]}
-            waiting = asyncio.create_task(told(clients_of, ("wait",)))
-            await asyncio.sleep(0.5)
-            began_s = time.time()
-            queries.changed(1)
-            last_s = float(str(await waiting))
-            figures.append(Figure(f"{clients:,} streams {name}: until all have a change", "s", [last_s - began_s], 2))
-        await told(clients_of, ("close",))
-        while queries.watchers:
-            await asyncio.sleep(0.05)
+    began_s = time.monotonic()
+    await told(clients_of, ("open", port, clients, boards))
+    opened_s = time.monotonic() - began_s
+    figures = [
+        Figure(f"{what}: memory of the instance", "MB", [psutil.Process().memory_info().rss / 1e6], 0),
+        Figure(f"{what}: until all are open", "s", [opened_s]),
+    ]
+    if boards == 1:
+        entry = board_of(1, 1)[0]._replace(score=1e9)
+        queries.shared_boards = {**queries.shared_boards, 1: [entry]}
+        waiting = asyncio.create_task(told(clients_of, ("wait",)))
+        await asyncio.sleep(0.5)
+        began_s = time.time()
+        queries.changed(1)
+        last_s = float(str(await waiting))
+        figures.append(Figure(f"{what}: until all have a change", "s", [last_s - began_s], 2))
+    await told(clients_of, ("close",))
     stopping.begin()
     await server.stop()
+    return figures
 
 
 async def told(clients_of: Connection, what: tuple[object, ...]) -> object:
-    """Have the clients do something; return what they say when it is done."""
+    """Have the clients do something; return what they say when it is done.
+
+    Raises:
+        TimeoutError: it was not done in time, or the clients' process has ended.
+    """
     clients_of.send(what)
-    return await asyncio.to_thread(clients_of.recv)
+    if not await asyncio.to_thread(clients_of.poll, DEADLINE_S):
+        raise TimeoutError(f"not within {DEADLINE_S} s: {what[0]}")
+    return clients_of.recv()
 
 
 def run_clients(pipe: Connection) -> None:

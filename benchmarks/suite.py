@@ -25,7 +25,7 @@ BENCHMARKS: dict[str, Callable[[], Iterable[Figure]]] = {
 
 
 def run(name: str) -> list[Figure]:
-    """Return the figures of one run. Its process is its own: some measure the memory of theirs."""
+    """Return the figures of one run. Its process is its own: it begins with nothing that others have left."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
         return process.submit(_figures, name).result()
 
