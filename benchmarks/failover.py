@@ -2,8 +2,8 @@
 
     .venv/bin/python -m benchmarks.failover
 
-Three instances and a broker on this machine, 300 reads a second at the instances that stay, no second tries, every
-answer checked. Then the price of a forwarded read over a local one. Takes about four minutes.
+Three instances with default settings and a broker on this machine, 300 reads a second at the instances that stay, no
+second tries, every answer checked. Then the price of a forwarded read over a local one. Takes about four minutes.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pathlib import Path
 
 from app.spark_class_data import make_spark_class_data
 from benchmarks.figures import Figure, markdown
+from benchmarks.loaded import DEFAULTS
 from tests.drivers.deployment import Deployment
 from tests.drivers.instance import Instance
 from tests.drivers.reader import latencies_s
@@ -30,7 +31,7 @@ READS_OF_EACH = 2_000
 def run() -> Iterator[Figure]:
     """Yield the figures of one run."""
     make_spark_class_data()
-    with tempfile.TemporaryDirectory() as directory, Deployment(Path(directory)) as deployment:
+    with tempfile.TemporaryDirectory() as directory, Deployment(Path(directory), **DEFAULTS) as deployment:
         for case in cases(deployment):
             yield from measure(deployment, *case)
         deployment.settle()
