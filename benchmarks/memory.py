@@ -14,12 +14,15 @@ from collections.abc import Iterator
 
 from benchmarks.figures import Figure, markdown
 from benchmarks.load import Load, sending
-from benchmarks.loaded import Loaded
+from benchmarks.loaded import DEFAULTS, Loaded
 from benchmarks.process_tree import ProcessTree
 
 SIZES = ((1_000, 1_000), (100_000, 1_000), (1_000_000, 1_000), (100_000, 100_000))
 EVENTS = 200_000
 RATE = 1_000
+IDLE_S = float(DEFAULTS["CHECKPOINT_INTERVAL_S"])
+"""A whole batch of real time, so that the end of one is in it."""
+
 SECONDS = 20.0
 
 
@@ -38,8 +41,8 @@ def measure(players: int, products: int) -> Iterator[Figure]:
         holder, (other,) = system.replicas.stream_holder, system.replicas.others
         whole, without = ProcessTree(holder.process.pid), ProcessTree(other.process.pid)
         before_s = whole.cpu_s
-        time.sleep(SECONDS)
-        idle_percent = (whole.cpu_s - before_s) / SECONDS * 100
+        time.sleep(IDLE_S)
+        idle_percent = (whole.cpu_s - before_s) / IDLE_S * 100
         yield Figure(f"{what}: instance with the stream, idle", "% of a core", [idle_percent])
         yield Figure(f"{what}: instance without the stream", "MB", [without.pss_mb], 0)
         yield Figure(f"{what}: instance with the stream, its JVM and all", "MB", [whole.pss_mb], 0)
