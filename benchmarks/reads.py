@@ -31,6 +31,7 @@ def run() -> Iterator[Figure]:
         instance = system.start_and_settle()
         pin(instance, CORE)
         etag = instance.get("/leaderboard/1").headers["etag"]
+        assert instance.get("/leaderboard/1", **{"If-None-Match": etag}).status_code == 304
         yield from _figures("one board", _read(instance, "/leaderboard/1"))
         yield from _figures("one board, not modified", _read(instance, "/leaderboard/1", {"If-None-Match": etag}))
         yield from _figures("all 1,000 boards", _read(instance, "/leaderboard"))
