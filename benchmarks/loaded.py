@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import psutil
 
@@ -34,6 +34,7 @@ class Loaded:
         broker: the broker.
         replicas: instances, none at first.
         best: the best scores of what the topics hold.
+        expected: the body of `GET /leaderboard` once everything is in it; there before anything is timed.
     """
 
     def __init__(self, load: Load, **settings: object) -> None:
@@ -48,6 +49,7 @@ class Loaded:
             directory = Path(opened.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True)))
             self.broker = opened.enter_context(Broker(directory / "kafka"))
             self.best = fill(self.broker.connection, self._load)
+            self.expected = self.best.boards()
             servers = self.broker.bootstrap_servers
             self.replicas = opened.enter_context(Replicas(directory, servers, **self._settings))
             self._open = opened.pop_all()
@@ -56,20 +58,14 @@ class Loaded:
     def __exit__(self, *_: object) -> None:
         self._open.close()
 
-    @property
-    def expected(self) -> dict[str, Any]:
-        """The body of `GET /leaderboard` once everything is in it."""
-        return self.best.boards()
-
     def start(self) -> Instance:
         """Start one more instance."""
         (instance,) = self.replicas.add()
         return instance
 
-    def wait_until_exact(self, instance: Instance) -> None:
+    def wait_until_exact(self, instance: Instance, look_every_s: float = LOOK_EVERY_S) -> None:
         """Wait until it serves what it has to."""
-        expected = self.expected
-        wait_until(lambda: bool(instance.boards() == expected), DEADLINE_S, "the boards are exact", LOOK_EVERY_S)
+        wait_until(lambda: bool(instance.boards() == self.expected), DEADLINE_S, "the boards are exact", look_every_s)
 
     def start_and_settle(self) -> Instance:
         """Start one more instance and wait until it serves, all members have their share, and real time runs."""
