@@ -167,8 +167,13 @@ def sending(kafka: KafkaConnection, rate: int, load: Load) -> Iterator[None]:
 
 
 def sent_at_a_rate(load: Load, events: int) -> Iterator[Scores]:
-    """Yield the events that `sending` begins with, so many."""
-    for chunk in load.scores(sys.maxsize, _PART_AT_A_RATE):
+    """Return the events that `sending` begins with, so many."""
+    return first(load.scores(sys.maxsize, _PART_AT_A_RATE), events)
+
+
+def first(chunks: Iterable[Scores], events: int) -> Iterator[Scores]:
+    """Yield the first so many events of several chunks."""
+    for chunk in chunks:
         yield Scores(*(column[:events] for column in chunk))
         events -= len(chunk.scores)
         if events <= 0:
