@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -16,6 +17,7 @@ import httpx
 from tests.waiting import wait_until
 
 _START_S = 60.0
+_STREAM_STATE = re.compile(r"stream: [a-z ]+ ▸ ([a-z ]+)")
 
 # One for all: making one takes 20 ms of CPU, which whoever waits would take from what is waited for.
 _CLIENT = httpx.Client(timeout=10, trust_env=False, limits=httpx.Limits(max_keepalive_connections=0))
@@ -105,8 +107,12 @@ class Instance:
         )
 
     def wait_for_real_time(self, deadline_s: float = 240.0) -> None:
-        """Wait until the stream runs in real time."""
-        self.wait_for_log("catching up ▸ running", deadline_s)
+        """Wait until the stream runs in real time now, as the last that the process has said of it tells."""
+        wait_until(
+            lambda: self.process.poll() is None and _STREAM_STATE.findall(self.log())[-1:] == ["running"],
+            deadline_s,
+            f"the stream runs in real time, see {self.log_path}",
+        )
 
     def wait_for_boards(self, expected: Any, deadline_s: float = 120.0, limit: int = 3) -> None:
         """Wait until `GET /leaderboard` is what is expected; fail with the first difference."""
