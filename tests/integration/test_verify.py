@@ -26,6 +26,7 @@ from topology.topics import HIGH_SCORES, PLAYERS, PRODUCTS, SCORE_EVENTS
 pytestmark = pytest.mark.system
 
 PRODUCTS_PLAYED = range(1, 6)
+BELOW_ZERO = 8
 FORGER = 77
 FORGED = 1e6
 UNUSABLE = (
@@ -109,7 +110,16 @@ def fill(cluster: Cluster) -> None:
     inputs.send(SCORE_EVENTS, [(b"key", value) for value in UNUSABLE])
     inputs.send(SCORE_EVENTS, [(None, b'{"score": "1e3", "product_id": "1", "player_id": "2", "score_was": 5}')])
     reference.add([(1000.0, 2, 1)])
+    inputs.products({BELOW_ZERO: "Below zero"})
+    reference.products[BELOW_ZERO] = "Below zero"
+    cluster.send_scores([(-5e-324, 1, BELOW_ZERO), (-0.0, 2, BELOW_ZERO)])
     inputs.aborted_scores([(1e9, 1, product) for product in PRODUCTS_PLAYED])
+
+
+def test_a_zero_is_served_with_its_sign(cluster: Cluster) -> None:
+    best, second = cluster.instance.get(f"/leaderboard/{BELOW_ZERO}").text.split("},{")
+    assert best.endswith('"score":-0.0')
+    assert second.endswith('"score":-5e-324}]')
 
 
 def test_a_board_that_is_forged_is_the_one_that_differs(cluster: Cluster) -> None:
