@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ import psutil
 
 from tests.drivers.instance import Instance
 from tests.drivers.processes import descendants
+from tests.waiting import wait_until
 
 _POLL_S = 0.1
 
@@ -148,11 +148,6 @@ def runs(host: dict[str, Any]) -> bool:
     return bool(host["runsStream"])
 
 
-def until(condition: Callable[[], bool], deadline_s: float, describe: Callable[[], str]) -> float:
-    """Wait for a condition whose every look costs the processes that it looks at; return the seconds it took."""
-    began_s = time.monotonic()
-    while not condition():
-        if time.monotonic() - began_s > deadline_s:
-            raise AssertionError(f"not within {deadline_s} s: {describe()}")
-        time.sleep(_POLL_S)
-    return time.monotonic() - began_s
+def until(condition: Callable[[], bool], deadline_s: float, what: Callable[[], str]) -> None:
+    """Wait for a condition whose every look costs the processes that it looks at."""
+    wait_until(condition, deadline_s, what, _POLL_S)
