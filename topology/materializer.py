@@ -336,9 +336,9 @@ class Materializer:
                 try:
                     await asyncio.gather(*(self._republish(partition, *each) for each in some))
                 except BrokerUnavailable as error:
-                    # One partition may have no leader; the others go on being filled.
-                    logger.warning("boards are published again later: %s", error)
-                    return
+                    # One partition may have no leader; the others have theirs published.
+                    logger.warning("boards of partition %d are published again later: %s", partition, error)
+                    break
 
     # Copies
 

@@ -313,6 +313,26 @@ async def test_a_late_board_is_published_over_by_the_active_instance(topics: Sto
         assert other.get(1) == SHOWN
 
 
+async def test_a_partition_that_takes_no_board_keeps_none_from_the_others(topics: StoreTopics, tmp_path: Path) -> None:
+    first, second = sorted((1, 6), key=lambda product_id: partition_for(product_id, 4))
+    published = asyncio.Event()
+
+    async def republish(partition: int, product_id: int, value: bytes) -> None:
+        if product_id == first:
+            raise BrokerUnavailable("its partition has no leader")
+        await topics.send(topics.names.high_scores, str(product_id).encode(), value, partition)
+        published.set()
+
+    async with running(topics, tmp_path, republish=republish) as instance:
+        await topics.board(6, BOARD)
+        await eventually(lambda: instance.caught_up and instance.get(6) == SHOWN)
+        for product_id in (first, second):
+            await topics.board(product_id, Board(1, BOARD.known[1:], ()))
+        instance.materializer.set_active(range(4))
+        async with asyncio.timeout(20):
+            await published.wait()
+
+
 async def test_what_was_cut_is_read_again_with_more_places(topics: StoreTopics, tmp_path: Path) -> None:
     whole = board(*((2, score) for score in range(9, 3, -1)))
     async with running(topics, tmp_path, places=2) as instance:
