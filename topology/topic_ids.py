@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from io import BytesIO
 from typing import Any, Final, NamedTuple, Self
 
 from aiokafka.client import AIOKafkaClient
-from aiokafka.errors import UnknownTopicOrPartitionError, for_code
+from aiokafka.errors import KafkaError, UnknownTopicOrPartitionError, for_code
 from aiokafka.protocol.abstract import AbstractType
 from aiokafka.protocol.admin import DescribeConfigsRequest
 from aiokafka.protocol.api import Request, RequestStruct, Response
@@ -52,7 +53,7 @@ async def topic_ids(kafka: KafkaConnection, names: Iterable[str]) -> dict[str, T
 
 
 class TopicCatalog:
-    """Asks a broker about topics, over one connection; an async context manager.
+    """Asks a broker about topics; an async context manager.
 
     Args:
         kafka: how to connect.
@@ -99,12 +100,18 @@ class TopicCatalog:
         return None
 
     async def _send(self, request: Request[Any]) -> Any:
+        """Ask a broker, and each of the others once while none answers: one that is gone stays known for a while."""
         async with kafka_errors(self._kafka):
-            node = self._client.get_random_node()
-            if node is None:
+            first = self._client.get_random_node()
+            if first is None:
                 raise BrokerUnavailable(f"Kafka at {self._kafka} names no broker")
+            others = {broker.nodeId for broker in self._client.cluster.brokers()} - {first}
+            *nodes, last = (first, *others)
             try:
-                return await self._client.send(node, request)
+                for node in nodes:
+                    with suppress(KafkaError):
+                        return await self._client.send(node, request)
+                return await self._client.send(last, request)
             except NotImplementedError as error:  # as aiokafka says that a broker knows no version of a request
                 raise BrokerUnavailable(f"Kafka at {self._kafka} is too old: it has to be 3.1 or later") from error
 

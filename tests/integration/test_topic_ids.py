@@ -3,6 +3,8 @@
 import uuid
 
 import pytest
+from aiokafka.cluster import ClusterMetadata
+from aiokafka.structs import BrokerMetadata
 
 from app.broker import Broker
 from tests.drivers.eventually import eventually
@@ -50,3 +52,15 @@ async def test_a_broker_that_knows_no_topic_ids_is_too_old(broker: Broker, monke
 async def test_a_broker_that_is_not_there_is_unavailable() -> None:
     with pytest.raises(BrokerUnavailable, match="Kafka at 127"):
         await topic_ids(KafkaConnection("127.0.0.1:1"), ["any"])
+
+
+async def test_another_broker_is_asked_when_one_is_gone(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = BrokerMetadata(99, "127.0.0.1", 1, None)
+    known = ClusterMetadata.brokers
+    async with TopicCatalog(broker.connection) as catalog:
+        monkeypatch.setattr(ClusterMetadata, "brokers", lambda self: known(self) | {gone})
+        for _ in range(20):
+            assert await catalog.describe(["no-such-topic"]) == {}
+        monkeypatch.setattr(ClusterMetadata, "brokers", lambda _: {gone})
+        with pytest.raises(BrokerUnavailable, match="NodeNotReadyError"):
+            await catalog.describe(["no-such-topic"])
