@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
-from aiokafka.errors import OffsetOutOfRangeError, RecordTooLargeError
+from aiokafka.errors import KafkaError, OffsetOutOfRangeError, RecordTooLargeError
 
+from topology.errors import BrokerUnavailable
 from topology.kafka_connection import KafkaConnection
 from topology.kafka_errors import kafka_errors
 from topology.store_copy import StoreCopy
@@ -165,7 +166,8 @@ class FillSession:
         described = await catalog.describe(self._owner.topic_names)
         copies = await self._owner.topics_described(described)
         await self._assign(catalog, consumer, described, copies)
-        for copy in copies:
+        # What is not read for now is not known to be current.
+        for copy in self._assigned.values():
             copy.settle(self._options.keep_alive_ms)
         self._owner.progressed()
         await self._owner.look_after()
@@ -189,15 +191,29 @@ class FillSession:
         if not unchecked and wanted.keys() == self._assigned.keys():
             return
         retention_ms = {copy.topic: await self._retention_ms(catalog, copy.topic) for copy in copies}
-        begins, ends = await self._offsets(consumer, unchecked)
+        offsets = await self._offsets(consumer, unchecked)
         # No await from here to the last seek: records that the loop beside reads belong to what is decided here.
-        wanted = {topic_partition: copy for topic_partition, copy in wanted.items() if not copy.dropped}
+        unknown = [each for each in unchecked if each not in offsets]
+        wanted = {
+            topic_partition: copy
+            for topic_partition, copy in wanted.items()
+            if topic_partition not in unknown and not copy.dropped
+        }
+        if unknown:
+            names = ", ".join(f"{topic}/{partition}" for topic, partition in unknown)
+            if not wanted:
+                raise BrokerUnavailable(f"Kafka at {self._kafka} does not tell the offsets of {names}")
+            # The next upkeep asks again.
+            logger.warning("these are not read for now, Kafka does not tell their offsets: %s", names)
+        if not offsets and wanted.keys() == self._assigned.keys():
+            # To assign the same again would throw away what has been fetched.
+            return
         for topic_partition in wanted.keys() & set(unchecked):
             copy = wanted[topic_partition]
             topic_id = described[copy.topic].topic_id
             if self._assigned.get(topic_partition) is not copy:
                 copy.rewind()
-            begin, end = begins[topic_partition], ends[topic_partition]
+            begin, end = offsets[topic_partition]
             again = copy.why_begin_again(topic_id, begin, end, retention_ms[copy.topic])
             if again is not None:
                 level = logging.INFO if copy.fill is None else logging.WARNING
@@ -213,11 +229,25 @@ class FillSession:
         self._out_of_range.clear()
 
     async def _offsets(
-        self, consumer: AIOKafkaConsumer, topic_partitions: Iterable[TopicPartition]
-    ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
-        partitions = list(topic_partitions)
-        async with kafka_errors(self._kafka), asyncio.timeout(_REQUEST_TIMEOUT_MS / 1000):
-            return await consumer.beginning_offsets(partitions), await consumer.end_offsets(partitions)
+        self, consumer: AIOKafkaConsumer, topic_partitions: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, tuple[int, int]]:
+        """Return where these begin and end. Each is asked for alone: one without a leader is left out."""
+
+        async def ask(topic_partition: TopicPartition) -> tuple[int, int] | None:
+            # Not by `kafka_errors`: it would ask all brokers for the reason, and once for each partition.
+            with suppress(KafkaError, OSError, TimeoutError):
+                async with asyncio.timeout(_REQUEST_TIMEOUT_MS / 1000):
+                    begins = await consumer.beginning_offsets([topic_partition])
+                    ends = await consumer.end_offsets([topic_partition])
+                    return begins[topic_partition], ends[topic_partition]
+            return None
+
+        answers = await asyncio.gather(*map(ask, topic_partitions))
+        return {
+            topic_partition: answer
+            for topic_partition, answer in zip(topic_partitions, answers, strict=True)
+            if answer is not None
+        }
 
     async def _retention_ms(self, catalog: TopicCatalog, topic: str) -> int:
         if topic not in self._delete_retention_ms:

@@ -218,10 +218,11 @@ class Materializer:
         lag = copy.lag if copy else 0
         # Asked for with every read: what takes a look at all tables was found out when something progressed.
         can_answer = partition in self._ready
-        caught_up = can_answer and not self._trouble and lag == 0 and self._tables_caught_up
+        end_is_known = copy is not None and copy.end is not None
+        caught_up = can_answer and not self._trouble and end_is_known and lag == 0 and self._tables_caught_up
         reason = "" if caught_up else self._reason(partition, lag)
         # A table without a topic has nothing that could be read.
-        lag_is_known = copy is not None and copy.end is not None and (self._tables_were_read or bool(self._missing))
+        lag_is_known = end_is_known and (self._tables_were_read or bool(self._missing))
         return CopyStatus(can_answer, caught_up, lag, reason, copy.position if copy else 0, lag_is_known)
 
     def _reason(self, partition: int, lag: int) -> str:
@@ -238,7 +239,9 @@ class Materializer:
                 return f"restoring table {name}, {self.table_lag(name)} records to go"
         if not self._tables_were_read:
             return f"tables are {sum(map(self.table_lag, self._tables))} records behind"
-        return f"partition {partition} is {lag} records behind" if lag else f"partition {partition} is being opened"
+        if lag:
+            return f"partition {partition} is {lag} records behind"
+        return f"partition {partition} is being opened, or has no leader"
 
     def _is_complete(self, name: TableName) -> bool:
         """Whether a table holds what its topic did once. A partition added to the topic since holds no answer back."""

@@ -6,20 +6,22 @@ import itertools
 import json
 import logging
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from aiokafka import AIOKafkaProducer, TopicPartition
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import NewPartitions, RecordsToDelete
+from aiokafka.errors import KafkaTimeoutError
 
 from app.broker import Broker
 from tests.drivers.eventually import eventually
 from tests.drivers.stores import board, names_and_scores
-from tests.drivers.stores_on_kafka import StoresOnKafka, StoreTopics, administration, running
+from tests.drivers.stores_on_kafka import QUICK, StoresOnKafka, StoreTopics, administration, running
 from topology.board_producer import BoardProducer
 from topology.errors import BrokerUnavailable, StateUnusable
 from topology.kafka_connection import KafkaConnection
@@ -333,6 +335,79 @@ async def test_a_partition_that_takes_no_board_keeps_none_from_the_others(topics
             await published.wait()
 
 
+Partitions = Collection[TopicPartition]
+Ask = Callable[[AIOKafkaConsumer, Partitions], Awaitable[dict[TopicPartition, int]]]
+
+
+class Leaderless(set[TopicPartition]):
+    """Partitions whose offsets no broker tells, as when they have no leader.
+
+    Attributes:
+        asked: how often they were asked for.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__()
+        self.asked = 0
+        for name in ("beginning_offsets", "end_offsets"):
+            monkeypatch.setattr(AIOKafkaConsumer, name, self._unless_leaderless(getattr(AIOKafkaConsumer, name)))
+
+    def _unless_leaderless(self, ask: Ask) -> Ask:
+        async def asked(
+            consumer: AIOKafkaConsumer, partitions: Collection[TopicPartition]
+        ) -> dict[TopicPartition, int]:
+            if not self.isdisjoint(partitions):
+                self.asked += 1
+                raise KafkaTimeoutError
+            return await ask(consumer, partitions)
+
+        return asked
+
+
+async def test_a_partition_without_a_leader_keeps_no_other_from_being_filled(
+    topics: StoreTopics, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    leaderless = Leaderless(monkeypatch)
+    home, other = partition_for(1, 4), partition_for(6, 4)
+    for was_filled in (False, True):
+        score, generation = 5000.0 + was_filled, 2 + was_filled
+        leaderless.add(TopicPartition(topics.names.high_scores, other))
+        await topics.board(6, board((2, score), generation=generation))
+        async with running(topics, tmp_path) as instance:
+            await eventually(lambda: instance.materializer.copy_status(home).caught_up)
+            assert instance.get(1) == SHOWN
+            tried = leaderless.asked
+            await eventually(lambda tried=tried: leaderless.asked > tried + 3)  # type: ignore[misc]
+            status = instance.materializer.copy_status(other)
+            assert (status.can_answer, status.caught_up, status.lag_is_known) == (was_filled, False, False)
+            assert instance.materializer.copy_status(home).caught_up
+            leaderless.clear()
+            await eventually(lambda: instance.caught_up)
+            assert instance.get(6) == [("Mitch", score)]
+    assert "stores are not filled" not in caplog.text
+
+
+async def test_a_table_is_not_caught_up_while_one_of_its_partitions_has_no_leader(
+    topics: StoreTopics, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leaderless = Leaderless(monkeypatch)
+    home = partition_for(1, 4)
+    for was_filled in (False, True):
+        leaderless.add(TopicPartition(topics.names.players, partition_for(3, 4)))
+        await topics.name(topics.names.players, {3: f"Isabelle {was_filled}"})
+        await topics.board(1, board((3, 5000), generation=2 + was_filled))
+        async with running(topics, tmp_path) as instance:
+            await eventually(lambda: instance.materializer.held.keys() == set(range(4)))
+            end = 2 + was_filled
+            await eventually(lambda end=end: instance.materializer.held[home].position == end)  # type: ignore[misc]
+            status = instance.materializer.held[home]
+            assert (status.can_answer, status.caught_up, status.lag_is_known) == (was_filled, False, False)
+            assert not instance.materializer.tables_caught_up
+            leaderless.clear()
+            await eventually(lambda: instance.caught_up)
+            assert instance.get(1) == [(f"Isabelle {was_filled}", 5000.0)]
+
+
 async def test_what_was_cut_is_read_again_with_more_places(topics: StoreTopics, tmp_path: Path) -> None:
     whole = board(*((2, score) for score in range(9, 3, -1)))
     async with running(topics, tmp_path, places=2) as instance:
@@ -483,6 +558,27 @@ async def test_a_full_disk_is_named_and_nothing_is_lost(topics: StoreTopics) -> 
         stores.full = False
         await eventually(lambda: instance.caught_up)
         assert instance.get(1) == [("Elyse", 9000.0), ("Isabelle", 1.0)]
+
+
+async def test_a_copy_that_has_no_leader_in_another_session_is_known_to_be_as_far_as_it_was(
+    topics: StoreTopics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stores, leaderless = FullDisk(), Leaderless(monkeypatch)
+    home, other = partition_for(1, 4), partition_for(6, 4)
+    async with running(topics, stores, options=replace(QUICK, keep_alive_ms=1)) as instance:
+        await eventually(lambda: instance.caught_up)
+        stores.full = True
+        leaderless.add(TopicPartition(topics.names.high_scores, other))
+        await topics.board(1, board((1, 9000), generation=2))
+        await eventually(lambda: "no space left" in instance.queries.status(home).reason)
+        stores.full = False
+        await eventually(lambda: leaderless.asked > 0 and instance.get(1) == [("Elyse", 9000.0)])
+        status = instance.materializer.held[other]
+        assert status.can_answer
+        assert status.lag_is_known, "so it stays active, and the instance ready"
+        before, asked = stores.opened("leader-boards")[other].fill, leaderless.asked
+        await eventually(lambda: leaderless.asked > asked + 3)
+        assert stores.opened("leader-boards")[other].fill == before, "nobody knows whether it is current"
 
 
 class DiskFullForPlayers(FullDisk):
