@@ -56,7 +56,7 @@ class Expectation:
         depth: how many places a board has.
 
     Attributes:
-        lost: partitions of `score-events` whose first records are gone: the first offset that is there.
+        lost: partitions of `score-events` whose first records are gone, perhaps unread: the first offset that is there.
     """
 
     def __init__(self, spark: Spark, directory: Path, depth: int) -> None:
@@ -65,6 +65,8 @@ class Expectation:
         self._depth = depth
         self._topic_ids: dict[str, str] = {}
         self._read_to: dict[str, dict[int, int]] = {}
+        # Every event before is read or noted as lost. It is behind when Kafka was away after a reading.
+        self._whole_to: dict[int, int] = {}
         self.lost: dict[int, int] = {}
         # Spark would start `python3`, which need not be the one that has what is needed here.
         spark.session.sparkContext.pythonExec = sys.executable
@@ -126,9 +128,15 @@ class Expectation:
             records = self._records(topic, first, offsets.end)
             judged = _scores(records) if topic == SCORE_EVENTS else _rows(records)
             judged.write.mode("append").parquet(self._path(topic))
-        if topic == SCORE_EVENTS:
-            self.lost |= {p: begin for p, begin in offsets.begin.items() if begin > read_to.get(p, 0)}
         read_to |= offsets.end
+        if topic == SCORE_EVENTS:
+            self._note_lost(offsets.end)
+
+    def _note_lost(self, end: dict[int, int]) -> None:
+        """Note which events before these ends may have gone unread: Spark passes over what goes while it reads."""
+        begin = asyncio.run(topic_offsets(self._spark.settings.kafka, SCORE_EVENTS, len(end))).begin
+        self.lost |= {p: first for p, first in begin.items() if first > self._whole_to.get(p, 0)}
+        self._whole_to = end
 
     def _records(self, topic: str, first: dict[int, int], end: dict[int, int]) -> DataFrame:
         options = {f"kafka.{name}": value for name, value in self._spark.settings.kafka.for_java().items()}
@@ -136,7 +144,7 @@ class Expectation:
         reader = reader.option("subscribe", topic)
         reader = reader.option("startingOffsets", json.dumps({topic: first}))
         reader = reader.option("endingOffsets", json.dumps({topic: end}))
-        # Records that retention takes while they are read make a difference, and the next look sees that they are gone.
+        # Records that retention takes while they are read are no failure; `_note_lost` sees that they are gone.
         records = reader.option("failOnDataLoss", "false").load()
         return records.select("key", "value", F.unix_millis("timestamp").alias("timestamp_ms"), "partition", "offset")
 

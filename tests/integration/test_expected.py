@@ -1,0 +1,58 @@
+"""The boards as they have to be, while the topics that they are computed from change."""
+
+import asyncio
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from app.broker import Broker
+from app.jars import ensure_jars
+from app.verification import expected
+from app.verification.expected import Expectation
+from tests.drivers.producer import Inputs
+from topology.errors import BrokerUnavailable
+from topology.kafka_connection import KafkaConnection
+from topology.spark import Spark, SparkSettings
+from topology.topic_offsets import TopicOffsets, topic_offsets
+from topology.topics import SCORE_EVENTS
+
+pytestmark = pytest.mark.system
+
+
+def test_events_that_go_while_they_are_read_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[TopicOffsets] = []
+
+    async def offsets(kafka: KafkaConnection, topic: str, partitions: int) -> TopicOffsets:
+        found = await topic_offsets(kafka, topic, partitions)
+        if topic == SCORE_EVENTS:
+            said.append(found)
+            if len(said) == 1:
+                await asyncio.to_thread(inputs.truncate, topic, partitions)
+            if len(said) == 4:
+                raise BrokerUnavailable("Kafka does not answer")
+        return found
+
+    monkeypatch.setattr(expected, "topic_offsets", offsets)
+    with Broker(tmp_path / "broker") as broker:
+        inputs = Inputs(broker.connection)
+        inputs.create_topics()
+        inputs.players({1: "Elyse"})
+        inputs.products({1: "Super Smash Bros"})
+        inputs.scores([(float(score), 1, 1) for score in range(20)])
+        settings = SparkSettings(broker.connection, ensure_jars().spark, tmp_path / "work", tmp_path / "spark.log")
+        with closing(Spark(settings, slots=2, shuffle_partitions=1)) as spark:
+            expectation = Expectation(spark, tmp_path / "judged", depth=10)
+            expectation.read()
+            lost = {partition: end for partition, end in said[0].end.items() if end}
+            assert sum(lost.values()) == 20
+            assert expectation.lost == lost
+            # What was read before Kafka went away is not read again.
+            inputs.scores([(5000.0, 1, 1)])
+            with pytest.raises(BrokerUnavailable):
+                expectation.read()
+            expectation.read()
+            assert expectation.lost == lost
+            found = expectation.boards()
+            assert found.events == 1
+            assert [place.score for place in found.boards[1]] == [5000.0]
