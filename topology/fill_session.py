@@ -93,6 +93,7 @@ class FillSession:
         self._options = options
         self._assigned: dict[TopicPartition, StoreCopy] = {}
         self._out_of_range: set[TopicPartition] = set()
+        self._unread: list[TopicPartition] = []
         self._delete_retention_ms: dict[str, int] = {}
 
     async def run(self) -> None:
@@ -199,12 +200,13 @@ class FillSession:
             for topic_partition, copy in wanted.items()
             if topic_partition not in unknown and not copy.dropped
         }
-        if unknown:
-            names = ", ".join(f"{topic}/{partition}" for topic, partition in unknown)
-            if not wanted:
-                raise BrokerUnavailable(f"Kafka at {self._kafka} does not tell the offsets of {names}")
-            # The next upkeep asks again.
+        names = ", ".join(f"{topic}/{partition}" for topic, partition in unknown)
+        if unknown and not wanted:
+            raise BrokerUnavailable(f"Kafka at {self._kafka} does not tell the offsets of {names}")
+        # Each upkeep asks for them again.
+        if unknown and unknown != self._unread:
             logger.warning("these are not read for now, Kafka does not tell their offsets: %s", names)
+        self._unread = unknown
         if not offsets and wanted.keys() == self._assigned.keys():
             # To assign the same again would throw away what has been fetched.
             return

@@ -385,6 +385,7 @@ async def test_a_partition_without_a_leader_keeps_no_other_from_being_filled(
             await eventually(lambda: instance.caught_up)
             assert instance.get(6) == [("Mitch", score)]
     assert "stores are not filled" not in caplog.text
+    assert caplog.text.count("these are not read for now") == 2, "once in each session"
 
 
 async def test_a_table_is_not_caught_up_while_one_of_its_partitions_has_no_leader(
