@@ -245,6 +245,7 @@ class StreamThread:
             and self._tables.caught_up()
         ):
             self._check_stop()
+            self._topics.look()
             self._stop.wait(POLL_S)
 
     def _generation_run(self, spark: Spark, topics: Mapping[str, TopicDescription], plan: Plan | None) -> GenerationRun:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from tests.drivers.stream_threads import NoTables, stream_thread_without_kafka
 from tests.waiting import wait_until
+from topology.errors import TopicChanged
 from topology.judged import Judged
 from topology.stream_status import StreamState
 from topology.stream_thread import StreamThread
@@ -57,6 +59,15 @@ def test_copies_of_a_table_that_was_created_anew_are_waited_for_until_they_are_o
     thread = stream_thread_without_kafka(tmp_path, tables=(tables := TablesCreatedAnew()))
     thread._await_tables({PLAYERS: TopicDescription("new", 1)})  # noqa: SLF001
     assert tables.told == ["old", "old", "new"]
+
+
+def test_copies_are_not_waited_for_when_their_topic_is_another_one_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    thread = stream_thread_without_kafka(tmp_path, tables=TablesCreatedAnew())
+    monkeypatch.setattr(thread._topics, "look", Mock(side_effect=TopicChanged("topic players was deleted")))  # noqa: SLF001
+    with pytest.raises(TopicChanged):
+        thread._await_tables({PLAYERS: TopicDescription("of a moment ago", 1)})  # noqa: SLF001
 
 
 class TablesCreatedAnew(NoTables):
