@@ -35,8 +35,8 @@ _SHORT_OF: Final = (
 )
 """What opening a database fails with for want of something: there is nothing wrong with the database itself."""
 
-_ROOM_TO_OPEN_BYTES: Final = 2 * RocksdbOptions().write_buffer_bytes
-"""What opening a database may write: the changes that are in its log only, and notes about itself."""
+_ROOM_TO_OPEN_BYTES: Final = 1 << 20
+"""What opening a database may write about itself, beside the changes that are in its log only."""
 
 
 class StateDirectory:
@@ -66,7 +66,7 @@ class StateDirectory:
     def reopen(self, name: StoreName, partition: int) -> Store:
         path = self._root / name / str(partition)
         # Closed and not opened again, it would answer nobody: better as it is until there is room.
-        _make_writable(path, _ROOM_TO_OPEN_BYTES)
+        _make_writable(path, _ROOM_TO_OPEN_BYTES + sum(log.stat().st_size for log in path.glob("*.log")))
         stores = self._databases[name]
         if partition in stores:
             # Closed, it says so to its readers until there is one that is open.

@@ -71,7 +71,7 @@ def test_a_broken_store_is_filled_again(
 def test_a_store_that_has_no_room_to_be_opened_keeps_what_it_holds(
     directory: StateDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("topology.stores.directory._ROOM_TO_OPEN_BYTES", 1)
+    monkeypatch.setattr("topology.stores.directory._make_writable", lambda *_: None)
     directory.open("players", 0).write(dict.fromkeys(range(1000), b"x" * 100), FILL)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     # Room for a probe, and not for what RocksDB writes when it opens a database.
@@ -94,7 +94,7 @@ def test_a_store_that_has_no_room_to_be_opened_keeps_what_it_holds(
 def test_while_there_is_no_room_to_open_a_store_again_it_stays_open_to_readers(directory: StateDirectory) -> None:
     directory.open("players", 0).write({1: b"x"}, FILL)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, hard))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 19, hard))
     try:
         with pytest.raises(StateUnusable, match="players/0 cannot be written: File too large"):
             directory.reopen("players", 0)
