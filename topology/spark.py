@@ -66,6 +66,10 @@ _OFFSETS_PER_BATCH: Final = 1_000_000
 
 _JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 
+_CODE_CACHE: Final = "-XX:ReservedCodeCacheSize=128m"
+"""With one compiler a JVM takes 48 MB for what it compiles. Each query brings new code, and when that was full, after
+some minutes, nothing was compiled any more until half of it was thrown away."""
+
 _OF_THE_JVM: Final = ("# ", "OpenJDK ", "Java HotSpot", "java.lang.OutOfMemoryError", "Exception in thread ")
 """What lines begin with by which a JVM says why it ends, or that it is in trouble. No log of Spark's has them."""
 
@@ -309,7 +313,7 @@ def _conf(settings: SparkSettings, slots: int, shuffle_partitions: int) -> dict[
     java_options = [
         # A start and a take-over are mostly compilation on few cores. Measured with two: half the CPU time until the
         # first board, and no loss in a backlog of 500,000 events.
-        *(["-XX:TieredStopAtLevel=1"] if settings.master == "local" else []),
+        *(["-XX:TieredStopAtLevel=1", _CODE_CACHE] if settings.master == "local" else []),
         f'-Dlog4j2.configurationFile="{resources.files("topology") / "spark-log4j2.properties"}"',
         f'-Dleaderboard.spark.log="{settings.log_file}"',
         f'-Djava.io.tmpdir="{settings.work_dir}"',

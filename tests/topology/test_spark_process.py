@@ -72,6 +72,13 @@ def test_who_has_executors_elsewhere(master: str, *, alone: bool) -> None:
     assert settings.is_alone == alone
 
 
+def test_the_code_that_many_queries_bring_has_room(spark: Spark) -> None:
+    management = spark.session.sparkContext._jvm.java.lang.management  # type: ignore[union-attr]  # noqa: SLF001
+    pools = management.ManagementFactory.getMemoryPoolMXBeans()
+    room = sum(pool.getUsage().getMax() for pool in pools if pool.getName().startswith("Code"))
+    assert room >= 128 * 2**20
+
+
 def niceness_of_threads(process: psutil.Process) -> Iterator[int]:
     """Yield the niceness of each thread; those that end meanwhile have none."""
     for thread in process.threads():
