@@ -16,8 +16,9 @@ def test_another_directory_of_the_same_name_is_noticed_once(tmp_path: Path) -> N
     directory = tmp_path / "checkpoint"
     watch = CheckpointWatch(directory.as_uri(), look_every_s=0.01)
     before, seen = watch.identity, list[str]()
-    watch.start(lambda: seen.append(watch.identity))
+    # Before it looks: a mark that it makes meanwhile would be in the way of the deletion.
     shutil.rmtree(directory)
+    watch.start(lambda: seen.append(watch.identity))
     wait_until(lambda: bool(seen), 30, "the other one is noticed")
     watch.stop()
     assert before != watch.identity

@@ -32,9 +32,7 @@ async def test_what_ends_in_the_background_with_an_error_is_logged(
         await service.stop()
 
 
-def test_a_state_directory_that_cannot_be_used_takes_the_blame_for_the_checkpoint_in_it(
-    tmp_path: Path,
-) -> None:
+def test_a_state_directory_that_cannot_be_used_takes_the_blame_for_the_checkpoint_in_it(tmp_path: Path) -> None:
     state = tmp_path / "state"
     state.touch()
     with pytest.raises(StateUnusable, match=re.escape(f"{state}/leaderboard cannot be written: ")):
