@@ -66,9 +66,11 @@ _OFFSETS_PER_BATCH: Final = 1_000_000
 
 _JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 
-_CODE_CACHE: Final = "-XX:ReservedCodeCacheSize=128m"
-"""With one compiler a JVM takes 48 MB for what it compiles. Each query brings new code, and when that was full, after
-some minutes, nothing was compiled any more until half of it was thrown away."""
+_FIRST_COMPILER_ALONE: Final = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=128m")
+"""A start and a take-over are mostly compilation on few cores, and half as much CPU time without the second compiler.
+
+With one compiler a JVM takes 48 MB for what it compiles. Each query brings new code, and when that was full, after some
+minutes, nothing was compiled any more until half of it was thrown away."""
 
 _OF_THE_JVM: Final = ("# ", "OpenJDK ", "Java HotSpot", "java.lang.OutOfMemoryError", "Exception in thread ")
 """What lines begin with by which a JVM says why it ends, or that it is in trouble. No log of Spark's has them."""
@@ -125,19 +127,23 @@ class Spark:
         slots: tasks that run at once when the master is `local`: source partitions, shuffle partitions and
             `SPARE_SLOTS`, since a real-time query holds all of its slots.
         shuffle_partitions: fixed by the first checkpoint of a query.
+        both_compilers: let the JVM have its second compiler when the master is `local`. It has it with any other.
 
     Raises:
         StateUnusable: its working directory cannot be used.
         QueryFailed: the JVM or the session did not start.
     """
 
-    def __init__(self, settings: SparkSettings, slots: int, shuffle_partitions: int) -> None:
+    def __init__(
+        self, settings: SparkSettings, slots: int, shuffle_partitions: int, *, both_compilers: bool = False
+    ) -> None:
         self.settings = settings
         self.slots = slots
+        self.both_compilers = both_compilers or settings.master != "local"
         _make_empty(settings.work_dir)
         settings.log_file.parent.mkdir(parents=True, exist_ok=True)
         with translated():
-            own = _conf(settings, slots, shuffle_partitions)
+            own = _conf(settings, slots, shuffle_partitions, both_compilers=self.both_compilers)
             if ignored := sorted((settings.conf.keys() & own.keys()) - {_JAVA_OPTIONS}):
                 logger.warning("the topology needs its own %s: what was set is ignored", ", ".join(ignored))
             conf = SparkConf(loadDefaults=False).setAll(list({**settings.conf, **own}.items()))
@@ -308,12 +314,10 @@ def _make_empty(directory: Path) -> None:
         raise StateUnusable(f"{directory} cannot be emptied: {error.strerror or error}") from error
 
 
-def _conf(settings: SparkSettings, slots: int, shuffle_partitions: int) -> dict[str, str]:
+def _conf(settings: SparkSettings, slots: int, shuffle_partitions: int, *, both_compilers: bool) -> dict[str, str]:
     state_store = "spark.sql.streaming.stateStore"
     java_options = [
-        # A start and a take-over are mostly compilation on few cores. Measured with two: half the CPU time until the
-        # first board, and no loss in a backlog of 500,000 events.
-        *(["-XX:TieredStopAtLevel=1", _CODE_CACHE] if settings.master == "local" else []),
+        *(() if both_compilers else _FIRST_COMPILER_ALONE),
         f'-Dlog4j2.configurationFile="{resources.files("topology") / "spark-log4j2.properties"}"',
         f'-Dleaderboard.spark.log="{settings.log_file}"',
         f'-Djava.io.tmpdir="{settings.work_dir}"',

@@ -41,6 +41,10 @@ _SHUFFLE_PARTITIONS: Final = 4
 _BEHIND_LIMIT_EVENTS: Final = 100_000
 """Real time that ends a batch this far behind, and further than at the batch before, does not keep up."""
 
+_LONG_BACKLOG_EVENTS: Final = 10_000_000
+"""From about 8,000,000 on, on two cores, the second compiler of Spark's JVM saves more than it takes, another start of
+Spark included."""
+
 _LOOK_AT_DELAYS_EVERY_S: Final = 5.0
 
 _STOP_WITHIN_S: Final = 4.0
@@ -180,7 +184,7 @@ class StreamThread:
         plan: Plan | None = None
         while True:
             topics = self._topics.wait_for_all()
-            spark = self._open_spark(topics[SCORE_EVENTS].partitions, topics[HIGH_SCORES].partitions)
+            spark = self._open_spark(topics)
             self._await_tables(topics)
             self._check_stop()
             run = self._generation_run(spark, topics, plan)
@@ -216,17 +220,27 @@ class StreamThread:
             tables = newer or tables
             catch_up = plan.next is Next.CATCH_UP
 
-    def _open_spark(self, source_partitions: int, board_partitions: int) -> Spark:
-        """Return the session, a new one when it is gone, has too few slots or would publish boards in other places."""
-        slots = source_partitions + _SHUFFLE_PARTITIONS + SPARE_SLOTS
+    def _open_spark(self, topics: Mapping[str, TopicDescription], *, both_compilers: bool = False) -> Spark:
+        """Return the session, a new one when it is gone, has too few slots or would publish boards in other places.
+
+        Args:
+            topics: all of them.
+            both_compilers: another one as well, unless it has both.
+        """
+        slots = topics[SCORE_EVENTS].partitions + _SHUFFLE_PARTITIONS + SPARE_SLOTS
         # Spark keeps its producers, and they what they know of a topic for minutes.
-        places_are_others = self._board_partitions != board_partitions
-        if self._spark is not None and (not self._spark.alive or self._spark.slots < slots or places_are_others):
+        places_are_others = self._board_partitions != topics[HIGH_SCORES].partitions
+        if self._spark is not None and (
+            not self._spark.alive
+            or self._spark.slots < slots
+            or places_are_others
+            or self._spark.both_compilers < both_compilers
+        ):
             self._close_spark()
-        self._board_partitions = board_partitions
+        self._board_partitions = topics[HIGH_SCORES].partitions
         if self._spark is None:
             started = time.monotonic()
-            self._spark = Spark(self._settings.spark, slots, _SHUFFLE_PARTITIONS)
+            self._spark = Spark(self._settings.spark, slots, _SHUFFLE_PARTITIONS, both_compilers=both_compilers)
             logger.info("Spark started in %.1f s with %d slots", time.monotonic() - started, slots)
         return self._spark
 
@@ -268,6 +282,10 @@ class StreamThread:
         elif generation.number != self._status.generation:
             self._surveys.works_on_generation(None)
         self._update(generation=generation.number)
+        if reason is not None and (waiting := self._topics.score_events_after({})) >= _LONG_BACKLOG_EVENTS:
+            logger.info("%s events wait: Spark's JVM needs both of its compilers", f"{waiting:,}")
+            spark = self._open_spark(topics, both_compilers=True)
+            directory = CheckpointDirectory(spark.session, self._settings.checkpoint_uri)
         return GenerationRun(spark, directory, generation, self._tables)
 
     def _why_begin(self, generation: Generation | None, origin: Origin, plan: Plan | None) -> str | None:

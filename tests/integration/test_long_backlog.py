@@ -1,0 +1,91 @@
+"""A long backlog: the stream gives Spark's JVM its second compiler, which a start and a take-over go without."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from app.broker import Broker
+from app.jars import ensure_jars
+from tests.drivers.producer import Inputs
+from tests.drivers.topic_reader import read_topic
+from tests.waiting import wait_until
+from topology import stream_thread
+from topology.global_table import TableChanges
+from topology.judged import Judged
+from topology.kafka_connection import KafkaConnection
+from topology.spark import SparkSettings
+from topology.stream_status import StreamState
+from topology.stream_thread import StreamSettings, StreamThread
+from topology.topic_ids import topic_ids
+from topology.topics import HIGH_SCORES, PLAYERS, PRODUCTS
+
+pytestmark = pytest.mark.system
+
+RUNS_WITHIN_S = 120.0
+FIRST_ALONE = "-XX:TieredStopAtLevel=1"
+
+
+class Tables:
+    """Player 1 and product 1, in the topics as they are now."""
+
+    def __init__(self, kafka: KafkaConnection) -> None:
+        self._topics = asyncio.run(topic_ids(kafka, [PLAYERS, PRODUCTS]))
+
+    def caught_up(self) -> bool:
+        return True
+
+    def player_ids(self) -> Iterable[int]:
+        return (1,)
+
+    def product_ids(self) -> Iterable[int]:
+        return (1,)
+
+    def changes(self) -> TableChanges:
+        return TableChanges(0, 0)
+
+    def judged(self) -> Iterable[Judged]:
+        return [Judged(name, topic.topic_id, 0, 0, 0, unusable=False) for name, topic in self._topics.items()]
+
+
+def test_a_generation_that_begins_with_a_long_backlog_has_the_second_compiler(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream_thread, "_LONG_BACKLOG_EVENTS", 12)
+    with Broker(tmp_path / "kafka") as broker:
+        inputs = Inputs(broker.connection)
+        inputs.create_topics()
+        inputs.scores([(float(score), 1, 1) for score in range(12)])
+        spark = SparkSettings(broker.connection, ensure_jars().spark, tmp_path / "work", tmp_path / "spark.log")
+        settings = StreamSettings(spark, "leaderboard", (tmp_path / "checkpoint").as_uri(), depth=3)
+        tables = Tables(broker.connection)
+
+        assert FIRST_ALONE not in options_of_the_jvm(StreamThread(settings, tables))
+        assert best_scores(broker.connection) == [11.0]
+        # Whoever goes on with that generation has read most of it before.
+        inputs.scores([(100.0, 1, 1)])
+        assert FIRST_ALONE in options_of_the_jvm(StreamThread(settings, tables))
+        assert best_scores(broker.connection) == [11.0, 100.0]
+
+
+def options_of_the_jvm(stream: StreamThread) -> list[str]:
+    """Run a stream up to real time and return what its JVM was started with."""
+    stream.start()
+    try:
+        wait_until(lambda: stream.status.state is StreamState.RUNNING, RUNS_WITHIN_S, "the stream runs in real time")
+        (jvm,) = [child for child in psutil.Process().children(recursive=True) if "SparkSubmit" in str(child.cmdline())]
+        return jvm.cmdline()
+    finally:
+        stream.request_stop()
+        stream.join()
+
+
+def best_scores(kafka: KafkaConnection) -> list[float]:
+    """Return the best score of the one board, each time that it was published with another one."""
+    scores = [json.loads(record.value)["known"][0]["score"] for record in read_topic(kafka, HIGH_SCORES)]
+    return sorted(set(scores))
