@@ -282,10 +282,12 @@ class StreamThread:
         elif generation.number != self._status.generation:
             self._surveys.works_on_generation(None)
         self._update(generation=generation.number)
-        if reason is not None and (waiting := self._topics.score_events_after({})) >= _LONG_BACKLOG_EVENTS:
-            logger.info("%s events wait: Spark's JVM needs both of its compilers", f"{waiting:,}")
-            spark = self._open_spark(topics, both_compilers=True)
-            directory = CheckpointDirectory(spark.session, self._settings.checkpoint_uri)
+        if reason is not None and not spark.both_compilers:
+            waiting = self._topics.score_events_after({})
+            if waiting >= _LONG_BACKLOG_EVENTS:
+                logger.info("%s events wait: Spark starts again, with both compilers of its JVM", f"{waiting:,}")
+                spark = self._open_spark(topics, both_compilers=True)
+                directory = CheckpointDirectory(spark.session, self._settings.checkpoint_uri)
         return GenerationRun(spark, directory, generation, self._tables)
 
     def _why_begin(self, generation: Generation | None, origin: Origin, plan: Plan | None) -> str | None:
