@@ -7,8 +7,8 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-import psutil
 import pytest
+from pyspark import SparkContext
 
 from app.broker import Broker
 from app.jars import ensure_jars
@@ -78,8 +78,8 @@ def options_of_the_jvm(stream: StreamThread) -> list[str]:
     stream.start()
     try:
         wait_until(lambda: stream.status.state is StreamState.RUNNING, RUNS_WITHIN_S, "the stream runs in real time")
-        (jvm,) = [child for child in psutil.Process().children(recursive=True) if "SparkSubmit" in str(child.cmdline())]
-        return jvm.cmdline()
+        jvm = SparkContext._active_spark_context._jvm  # type: ignore[union-attr]  # noqa: SLF001
+        return list(jvm.java.lang.management.ManagementFactory.getRuntimeMXBean().getInputArguments())  # type: ignore[union-attr]
     finally:
         stream.request_stop()
         stream.join()
