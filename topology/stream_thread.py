@@ -234,7 +234,7 @@ class StreamThread:
             not self._spark.alive
             or self._spark.slots < slots
             or places_are_others
-            or self._spark.both_compilers < both_compilers
+            or (both_compilers and not self._spark.both_compilers)
         ):
             self._close_spark()
         self._board_partitions = topics[HIGH_SCORES].partitions

@@ -13,10 +13,10 @@ from pyspark import SparkContext
 from app.broker import Broker
 from app.jars import ensure_jars
 from tests.drivers.producer import Inputs
+from tests.drivers.stream_threads import NoTables
 from tests.drivers.topic_reader import read_topic
 from tests.waiting import wait_until
 from topology import stream_thread
-from topology.global_table import TableChanges
 from topology.judged import Judged
 from topology.kafka_connection import KafkaConnection
 from topology.spark import SparkSettings
@@ -31,7 +31,7 @@ RUNS_WITHIN_S = 120.0
 FIRST_ALONE = "-XX:TieredStopAtLevel=1"
 
 
-class Tables:
+class Tables(NoTables):
     """Player 1 and product 1, in the topics as they are now."""
 
     def __init__(self, kafka: KafkaConnection) -> None:
@@ -45,9 +45,6 @@ class Tables:
 
     def product_ids(self) -> Iterable[int]:
         return (1,)
-
-    def changes(self) -> TableChanges:
-        return TableChanges(0, 0)
 
     def judged(self) -> Iterable[Judged]:
         return [Judged(name, topic.topic_id, 0, 0, 0, unusable=False) for name, topic in self._topics.items()]
