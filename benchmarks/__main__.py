@@ -25,9 +25,10 @@ def main(runs: int, to: Path | None, names: tuple[str, ...]) -> None:
     for name in names or BENCHMARKS:
         tables.append(f"{name}\n\n{markdown(of_runs(run(name) for _ in range(runs)))}\n")
         click.echo(tables[-1])
-    if to is not None:
-        to.parent.mkdir(parents=True, exist_ok=True)
-        to.write_text("\n".join(tables))
+        if to is not None:
+            # All of them take more than an hour: what one has measured is not lost when the next one fails.
+            to.parent.mkdir(parents=True, exist_ok=True)
+            to.write_text("\n".join(tables))
 
 
 if __name__ == "__main__":

@@ -353,6 +353,15 @@ class StreamThread:
             while not query.ended():
                 self._check_stop()
                 self._topics.look()
+                # Before what takes long: a query that fails meanwhile is not taken for one to end after a commit.
+                for report in query.reports():
+                    self._count(run, report)
+                    read, unchanged = self._freshness.read, self._freshness.unchanged
+                    if report.behind > max(_BEHIND_LIMIT_EVENTS, behind):
+                        plan = plan or Plan(Next.CATCH_UP, f"{report.behind:,} events behind")
+                    behind = report.behind
+                    if plan is not None:
+                        return plan, newer
                 # Of tables that are being read anew, a part is there.
                 if plan is None and self._tables.caught_up():
                     plan = self._survey(run, tables)
@@ -370,14 +379,6 @@ class StreamThread:
                     self._write_letters(run)
                 if (gives_way := self._falls_behind(lateness)) is not None:
                     return gives_way, None
-                for report in query.reports():
-                    self._count(run, report)
-                    read, unchanged = self._freshness.read, self._freshness.unchanged
-                    if report.behind > max(_BEHIND_LIMIT_EVENTS, behind):
-                        plan = plan or Plan(Next.CATCH_UP, f"{report.behind:,} events behind")
-                    behind = report.behind
-                    if plan is not None:
-                        return plan, newer
         raise QueryFailed("the query in real time ended by itself")
 
     def _falls_behind(self, lateness: Lateness) -> Plan | None:

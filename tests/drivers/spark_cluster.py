@@ -77,10 +77,14 @@ class SparkCluster:
             child for child in children if any("CoarseGrainedExecutorBackend" in arg for arg in command_line(child))
         ]
 
-    def kill(self, worker: subprocess.Popen[bytes]) -> None:
-        """Kill a worker with its executors, as a machine that is lost."""
-        _end(worker)
-        self.workers.remove(worker)
+    def kill_executor(self) -> None:
+        """Kill an executor; its worker starts another one."""
+        self.executors[0].kill()
+
+    def replace_worker(self) -> None:
+        """Kill a worker with its executors, as a machine that is lost; then start another one."""
+        _end(self.workers.pop(0))
+        self.add_worker()
 
     def _start(self, role: str, *arguments: str) -> subprocess.Popen[bytes]:
         self._directory.mkdir(parents=True, exist_ok=True)
