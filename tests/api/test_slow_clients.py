@@ -39,7 +39,11 @@ def connected(host: HostInfo, *, takes_little: bool = False) -> socket.socket:
     if takes_little:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     client.settimeout(IN_TIME_S)
-    client.connect((host.host, host.port))
+    try:
+        client.connect((host.host, host.port))
+    except OSError:
+        client.close()
+        raise
     return client
 
 
@@ -171,12 +175,18 @@ def test_a_new_connection_takes_the_place_of_an_idle_one_and_never_of_one_in_use
                 received += client.recv(65536)
             return client
 
+        def turned_away() -> bool:
+            try:
+                return closed_in_time(new())
+            except ConnectionResetError:
+                # The server may be faster with its reset than the client with its connect.
+                return True
+
         in_use = [asked(b"/slow") for _ in range(3)]
         idle = asked(b"/quick")
         in_use.append(asked(b"/slow"))
         assert closed_in_time(idle)
-        one_more = new()
-        assert closed_in_time(one_more), "there is no room for it"
+        assert turned_away(), "there is no room for it"
         go_on.set()
         for client in in_use:
             assert client.recv(65536).endswith(b"end\r\n0\r\n\r\n")
