@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Generic, TypeVar
@@ -15,7 +15,7 @@ from api.errors import PartitionsUnavailable
 from api.framing import compose, unpack
 from api.peers import NoReply, Peers, Reply
 from api.router import UNREADABLE, Router
-from api.routing import Local, Remote, Route
+from api.routing import Local, Remote, Route, Unavailable
 from topology.errors import StateUnusable
 from topology.host_metadata import HostInfo
 from topology.records import ID_MAX
@@ -165,41 +165,20 @@ class Gather:
 
     async def _collect(self, question: _Question[Part], *, hop: bool) -> tuple[list[Part], dict[int, str]]:
         """Return what the copies answered, and for each partition without an answer the reason."""
-        here: list[int] = []
-        missing: dict[int, str] = {}
-        waiting: dict[int, Remote] = {}
-        for partition in range(self._queries.partition_count):
-            route = self._route(partition, hop=hop)
-            if isinstance(route, Local):
-                here.append(partition)
-            elif isinstance(route, Remote):
-                waiting[partition] = route
-            else:
-                missing[partition] = route.reason
-        part = self._read_here(question.local, here) if here else None
-        parts = [] if part is None else [part]
-        for partition in here if part is None else ():
-            other = self._router.elsewhere(partition, self._queries.status(partition), hop=hop)
-            if isinstance(other, Remote):
-                waiting[partition] = other
-            else:
-                missing[partition] = other.reason
-        last_resort: list[int] = []
-        asked = 0
-        while waiting:
-            found, failed = await self._ask_round(question, {each: waiting[each].hosts[asked] for each in waiting})
-            parts.extend(found)
-            asked += 1
-            in_vain = [each for each in failed if len(waiting[each].hosts) == asked]
-            missing |= {each: failed[each] for each in in_vain}
-            last_resort += [each for each in in_vain if waiting[each].then_local]
-            waiting = {each: waiting[each] for each in failed if each not in in_vain}
-        here = [each for each in last_resort if self._queries.status(each).can_answer]
-        part = self._read_here(question.local, here) if here else None
-        if part is not None:
-            parts.append(part)
-            missing = {each: reason for each, reason in missing.items() if each not in here}
-        return parts, missing
+        routes = {each: self._route(each, hop=hop) for each in range(self._queries.partition_count)}
+        here = [each for each, route in routes.items() if isinstance(route, Local)]
+        part_here = self._read_here(question.local, here) if here else None
+        if part_here is None:
+            routes |= {each: self._router.elsewhere(each, self._queries.status(each), hop=hop) for each in here}
+        remote = {each: route for each, route in routes.items() if isinstance(route, Remote)}
+        missing = {each: route.reason for each, route in routes.items() if isinstance(route, Unavailable)}
+        parts, failed = await self._ask(question, remote)
+        missing |= failed
+        last_resort = [each for each in failed if remote[each].then_local and self._queries.status(each).can_answer]
+        last_part = self._read_here(question.local, last_resort) if last_resort else None
+        if last_part is not None:
+            missing = {each: reason for each, reason in missing.items() if each not in last_resort}
+        return [each for each in (part_here, *parts, last_part) if each is not None], missing
 
     def _read_here(self, read: Callable[[list[int]], Part], partitions: list[int]) -> Part | None:
         """Return what this instance's copies answer, None when they cannot be read."""
@@ -208,6 +187,20 @@ class Gather:
         except StateUnusable as error:
             logger.warning("boards could not be read: %s", error)
             return None
+
+    async def _ask(self, question: _Question[Part], remote: Mapping[int, Remote]) -> tuple[list[Part], dict[int, str]]:
+        """Ask the hosts of each partition, one after the other; return the parts, and why partitions have none."""
+        parts: list[Part] = []
+        failed: dict[int, str] = {}
+        waiting = dict(remote)
+        asked = 0
+        while waiting:
+            found, in_vain = await self._ask_round(question, {each: waiting[each].hosts[asked] for each in waiting})
+            parts += found
+            asked += 1
+            failed |= {each: reason for each, reason in in_vain.items() if len(waiting[each].hosts) == asked}
+            waiting = {each: waiting[each] for each in in_vain if each not in failed}
+        return parts, failed
 
     async def _ask_round(
         self, question: _Question[Part], holders: dict[int, HostInfo]

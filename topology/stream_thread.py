@@ -364,15 +364,7 @@ class StreamThread:
                         return plan, newer
                 # Of tables that are being read anew, a part is there.
                 if plan is None and self._tables.caught_up():
-                    plan = self._survey(run, tables)
-                    newest = self._freshness.generation
-                    if plan is None and newest > max(run.generation.number, self._generation_at_snapshot):
-                        # Another cluster's, on the same Kafka: boards of this one would change nothing any more.
-                        plan = Plan(Next.REFRESH, f"boards of generation {newest} are published")
-                    if plan is None and floors_are_old(
-                        self._freshness.read - read, self._freshness.unchanged - unchanged
-                    ):
-                        plan = Plan(Next.REFRESH, "most boards that are written change nothing")
+                    plan = self._plan(run, tables, self._freshness.read - read, self._freshness.unchanged - unchanged)
                     if plan is not None and plan.next is Next.REFRESH:
                         newer = self._snapshot(run)
                 if self._letters_are_due:
@@ -401,6 +393,25 @@ class StreamThread:
         return Plan(
             Next.CATCH_UP, f"boards are {lateness.mean_s:.0f} s late and get later, {uncommitted:,} events wait"
         )
+
+    def _plan(self, run: GenerationRun, tables: Tables, read: int, unchanged: int) -> Plan | None:
+        """Return what has to come at the next commit, None when the query may go on as it is.
+
+        Args:
+            run: what is worked on.
+            tables: what the query joins.
+            read: boards that this instance has read since the last commit.
+            unchanged: those among them that changed nothing.
+        """
+        if (plan := self._survey(run, tables)) is not None:
+            return plan
+        newest = self._freshness.generation
+        if newest > max(run.generation.number, self._generation_at_snapshot):
+            # Another cluster's, on the same Kafka: boards of this one would change nothing any more.
+            return Plan(Next.REFRESH, f"boards of generation {newest} are published")
+        if floors_are_old(read, unchanged):
+            return Plan(Next.REFRESH, "most boards that are written change nothing")
+        return None
 
     def _survey(self, run: GenerationRun, tables: Tables) -> Plan | None:
         """Compare the boards with the tables of now, beside the running query, when that is due."""
