@@ -8,6 +8,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Final, NamedTuple
 
+from topology.freshness import Freshness
 from topology.global_table import TableChanges
 from topology.histogram import Histogram
 from topology.snapshots import Survey
@@ -66,6 +67,30 @@ def floors_are_old(read: int, unchanged: int) -> bool:
         unchanged: those among them that changed nothing.
     """
     return read >= _ENOUGH_BOARDS and unchanged > read / 2
+
+
+class FloorsAge:
+    """Whether the floors are old, by what became of the boards that were written lately.
+
+    Args:
+        freshness: of the boards that this instance reads, of all that the query writes: the ones of its own copies.
+    """
+
+    def __init__(self, freshness: Freshness) -> None:
+        self._freshness = freshness
+        self._count_anew()
+
+    def are_old(self) -> bool:
+        """Return whether they are; see `floors_are_old`."""
+        return floors_are_old(self._freshness.read - self._read, self._freshness.unchanged - self._unchanged)
+
+    def committed(self) -> None:
+        """Note the end of a batch: what was written before it counts no more, unless it is why they are old."""
+        if not self.are_old():
+            self._count_anew()
+
+    def _count_anew(self) -> None:
+        self._read, self._unchanged = self._freshness.read, self._freshness.unchanged
 
 
 class Plan(NamedTuple):

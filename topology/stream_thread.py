@@ -26,7 +26,7 @@ from topology.generation_run import TABLES, GenerationRun, TableSource, table_ro
 from topology.generations import Generation, Origin
 from topology.leaderboard import Tables
 from topology.spark import SPARE_SLOTS, Spark, SparkSettings
-from topology.stream_plan import Lateness, Next, Plan, Surveys, floors_are_old
+from topology.stream_plan import FloorsAge, Lateness, Next, Plan, Surveys
 from topology.stream_query import POLL_S, BatchReport, StreamQuery
 from topology.stream_status import NEXT_STATES, IllegalTransition, StreamState, StreamStatus
 from topology.topic_ids import TopicDescription
@@ -348,7 +348,7 @@ class StreamThread:
         run.delete_other_tables(self._newest_snapshot)
         plan, newer, behind = None, None, 0
         lateness = Lateness(self._freshness.delays_s)
-        read, unchanged = self._freshness.read, self._freshness.unchanged
+        floors = FloorsAge(self._freshness)
         with _running(query):
             while not query.ended():
                 self._check_stop()
@@ -356,7 +356,7 @@ class StreamThread:
                 # Before what takes long: a query that fails meanwhile is not taken for one to end after a commit.
                 for report in query.reports():
                     self._count(run, report)
-                    read, unchanged = self._freshness.read, self._freshness.unchanged
+                    floors.committed()
                     if report.behind > max(_BEHIND_LIMIT_EVENTS, behind):
                         plan = plan or Plan(Next.CATCH_UP, f"{report.behind:,} events behind")
                     behind = report.behind
@@ -364,7 +364,7 @@ class StreamThread:
                         return plan, newer
                 # Of tables that are being read anew, a part is there.
                 if plan is None and self._tables.caught_up():
-                    plan = self._plan(run, tables, self._freshness.read - read, self._freshness.unchanged - unchanged)
+                    plan = self._plan(run, tables, floors)
                     if plan is not None and plan.next is Next.REFRESH:
                         newer = self._snapshot(run)
                 if self._letters_are_due:
@@ -394,14 +394,13 @@ class StreamThread:
             Next.CATCH_UP, f"boards are {lateness.mean_s:.0f} s late and get later, {uncommitted:,} events wait"
         )
 
-    def _plan(self, run: GenerationRun, tables: Tables, read: int, unchanged: int) -> Plan | None:
+    def _plan(self, run: GenerationRun, tables: Tables, floors: FloorsAge) -> Plan | None:
         """Return what has to come at the next commit, None when the query may go on as it is.
 
         Args:
             run: what is worked on.
             tables: what the query joins.
-            read: boards that this instance has read since the last commit.
-            unchanged: those among them that changed nothing.
+            floors: how old its floors are.
         """
         if (plan := self._survey(run, tables)) is not None:
             return plan
@@ -409,7 +408,7 @@ class StreamThread:
         if newest > max(run.generation.number, self._generation_at_snapshot):
             # Another cluster's, on the same Kafka: boards of this one would change nothing any more.
             return Plan(Next.REFRESH, f"boards of generation {newest} are published")
-        if floors_are_old(read, unchanged):
+        if floors.are_old():
             return Plan(Next.REFRESH, "most boards that are written change nothing")
         return None
 

@@ -63,8 +63,8 @@ def _lose_a_batch(world: World, lose: Callable[[], None]) -> None:
     """
     for _ in range(_TRIES):
         world.instance.wait_for_real_time()
-        ended, failed = (world.instance.log().count(text) for text in ("running ▸", "running ▸ error"))
         world.probe()
+        ended, failed = (world.instance.log().count(text) for text in ("running ▸", "running ▸ error"))
         lose()
         world.instance.wait_for_log("running ▸", 60, times=ended + 1)
         if world.instance.log().count("running ▸ error") > failed:

@@ -2,10 +2,11 @@
 
 import pytest
 
+from topology.freshness import Freshness
 from topology.global_table import TableChanges
 from topology.histogram import Histogram
 from topology.snapshots import Survey
-from topology.stream_plan import Lateness, Next, Plan, Surveys, floors_are_old, plan_refresh
+from topology.stream_plan import FloorsAge, Lateness, Next, Plan, Surveys, floors_are_old, plan_refresh
 
 NOTHING = Survey(newly_known=0, short_boards=0, pending_lost=0)
 
@@ -78,6 +79,21 @@ def test_boards_that_are_late_and_get_later_are_those_of_a_stream_that_does_not_
 )
 def test_floors_are_renewed_when_most_boards_change_nothing(written: int, unchanged: int, expected: bool) -> None:
     assert floors_are_old(written, unchanged) is expected
+
+
+def test_floors_that_are_old_at_a_commit_stay_so_and_others_are_judged_by_what_comes_after_it() -> None:
+    freshness = Freshness()
+    freshness.read = freshness.unchanged = 5_000
+    floors = FloorsAge(freshness)
+    found = []
+    for read, unchanged in [(999, 999), (999, 999), (1_000, 600), (1_000, 0)]:
+        freshness.read += read
+        freshness.unchanged += unchanged
+        found.append(floors.are_old())
+        floors.committed()
+    # The last thousand makes it 600 of 2,000.
+    assert found == [False, False, True, False]
+    assert not floors.are_old()
 
 
 class Surveyed:
