@@ -140,7 +140,14 @@ def test_jars_that_are_fetched_while_a_signal_comes_leave_nothing(tmp_path: Path
     java, cache, scratch = tmp_path / "java" / "bin" / "java", tmp_path / "cache", tmp_path / "scratch"
     for directory in (java.parent, scratch):
         directory.mkdir(parents=True)
-    java.write_text('#!/bin/sh\n[ "$1" = -version ] && echo \'openjdk version "17.0.1"\' || exec sleep 60\n')
+    fetching = tmp_path / "fetching"
+    java.write_text(
+        f"""#!/bin/sh
+        [ "$1" = -version ] && echo 'openjdk version "17.0.1"' && exit
+        touch '{fetching}'
+        exec sleep 60
+        """
+    )
     java.chmod(0o755)
     environment = os.environ | {
         "JAVA_HOME": str(tmp_path / "java"),
@@ -149,7 +156,8 @@ def test_jars_that_are_fetched_while_a_signal_comes_leave_nothing(tmp_path: Path
     }
     with subprocess.Popen([*COMMAND, "jars"], env=environment, stderr=subprocess.DEVNULL) as process:
         try:
-            wait_until(lambda: any(scratch.iterdir()), 60, "the jars are fetched")
+            wait_until(fetching.exists, 60, "the jars are fetched")
+            assert list(scratch.iterdir()) != []
             process.terminate()
             assert process.wait(15) == 1
         finally:
