@@ -45,30 +45,31 @@ def run_demo(*, port: int, once: bool) -> None:
     # What is wrong is told before anything is started.
     read_settings()
     files = sample_files()
-    _check_free(port)
-    make_spark_class_data()
-    with (
-        tempfile.TemporaryDirectory(prefix="leaderboard-demo-") as directory,
-        Broker(Path(directory) / "kafka", _kafka_port(port)) as broker,
-    ):
-        settings = Settings(
-            bootstrap_servers=broker.bootstrap_servers,
-            kafka_security_protocol="PLAINTEXT",
-            host=_HOST,
-            port=port,
-            advertised=f"{_HOST}:{port}",
-            state_dir=Path(directory) / "state",
-            checkpoint_uri=(Path(directory) / "checkpoint").as_uri(),
-            spark_master="local",
-            spark_conf=SecretStr(""),
-            api_token=SecretStr(""),
-            peer_token=SecretStr(""),
-        )
-        set_up_logging(settings.log_format, settings.log_level)
-        try:
-            shown = uvloop.run(_demo(settings, files, once=once))
-        finally:
-            pass_over_signals()
+    with _take(port) as kept_free:
+        make_spark_class_data()
+        with (
+            tempfile.TemporaryDirectory(prefix="leaderboard-demo-") as directory,
+            Broker(Path(directory) / "kafka", _kafka_port(port)) as broker,
+        ):
+            settings = Settings(
+                bootstrap_servers=broker.bootstrap_servers,
+                kafka_security_protocol="PLAINTEXT",
+                host=_HOST,
+                port=port,
+                advertised=f"{_HOST}:{port}",
+                state_dir=Path(directory) / "state",
+                checkpoint_uri=(Path(directory) / "checkpoint").as_uri(),
+                spark_master="local",
+                spark_conf=SecretStr(""),
+                api_token=SecretStr(""),
+                peer_token=SecretStr(""),
+            )
+            set_up_logging(settings.log_format, settings.log_level)
+            kept_free.close()
+            try:
+                shown = uvloop.run(_demo(settings, files, once=once))
+            finally:
+                pass_over_signals()
     if once and not shown:
         sys.exit(1)
 
@@ -136,10 +137,14 @@ The API is described at {address}/docs. Ctrl-C stops everything.
 """
 
 
-def _check_free(port: int) -> None:
-    """Raise SetupError when the HTTP server could not listen on this port."""
+def _take(port: int) -> socket.socket:
+    """Keep the HTTP server's port for as long as the returned socket is open: it is minutes until the server listens.
+
+    Raises:
+        SetupError: somebody has it.
+    """
     try:
-        _bind(port)
+        return _bound(port)
     except OSError as error:
         raise SetupError(f"cannot listen on {_HOST}:{port}: {error.strerror}", "choose another --port") from error
 
@@ -147,14 +152,19 @@ def _check_free(port: int) -> None:
 def _kafka_port(http_port: int) -> int:
     """Return Kafka's usual port when it is free and stays so, else 0, which means any other."""
     try:
-        _bind(_USUAL_KAFKA_PORT)
+        _bound(_USUAL_KAFKA_PORT).close()
     except OSError:
         return 0
     return _USUAL_KAFKA_PORT if http_port != _USUAL_KAFKA_PORT else 0
 
 
-def _bind(port: int) -> None:
-    """Take a port for a moment; raise OSError when somebody has it."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        probe.bind((_HOST, port))
+def _bound(port: int) -> socket.socket:
+    """Return a socket on a port, which nobody is given then who asks for any; raise OSError when somebody has it."""
+    taken = socket.socket()
+    try:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        taken.bind((_HOST, port))
+    except OSError:
+        taken.close()
+        raise
+    return taken

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
-import socket
 import sys
 import time
 from collections.abc import Iterator
@@ -27,7 +26,8 @@ from app.http_connection import Limits
 from app.http_server import HttpServer
 from benchmarks.figures import Figure, markdown
 from tests.drivers.fake_queries import FakeQueries, board_of
-from topology.host_metadata import ClusterMap, HostInfo, HostMetadata
+from tests.drivers.http_instance import free_host
+from topology.host_metadata import ClusterMap, HostMetadata
 
 CLIENTS = 5_000
 BOARDS = 5_000
@@ -57,9 +57,7 @@ def run_case(what: str, clients: int, boards: int) -> list[Figure]:
 
 async def measure(clients_of: Connection, what: str, clients: int, boards: int) -> list[Figure]:
     """Run the instance and return its figures; the clients do what they are told over the pipe."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    host = HostInfo("127.0.0.1", port)
+    host = free_host()
     queries = FakeQueries({each: board_of(each, 3) for each in range(1, BOARDS + 1)})
     queries.hold(range(4))
     members = ClusterMap((HostMetadata(host, frozenset(range(4))),), 4)
@@ -67,10 +65,10 @@ async def measure(clients_of: Connection, what: str, clients: int, boards: int) 
     app = create_app(
         Components(queries=queries, cluster=lambda: members, host=host, depth=10, ready=lambda: None, stopping=stopping)
     )
-    server = HttpServer(app, "127.0.0.1", port, Limits(connections=2 * clients))
+    server = HttpServer(app, host.host, host.port, Limits(connections=2 * clients))
     await server.start()
     began_s = time.monotonic()
-    await told(clients_of, ("open", port, clients, boards))
+    await told(clients_of, ("open", host.port, clients, boards))
     opened_s = time.monotonic() - began_s
     figures = [
         Figure(f"{what}: memory of the instance", "MB", [psutil.Process().memory_info().rss / 1e6], 0),

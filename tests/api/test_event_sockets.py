@@ -16,7 +16,8 @@ from api.main import create_app
 from app.http_server import HttpServer
 from tests.drivers.eventually import eventually
 from tests.drivers.fake_queries import FakeQueries, board_of
-from topology.host_metadata import ClusterMap, HostInfo, HostMetadata
+from tests.drivers.http_instance import free_host
+from topology.host_metadata import ClusterMap, HostMetadata
 
 IDS = range(1, 200)
 RECEIVES_BYTES = 4096
@@ -61,16 +62,10 @@ class Server:
         return reader, writer
 
 
-def free_address() -> HostInfo:
-    """Return where nobody listens."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return HostInfo(*free.getsockname())
-
-
 @asynccontextmanager
 async def serving(*, beside: int = 0) -> AsyncIterator[Server]:
     """Run one instance with all partitions, and `beside` it others without any; yields the last one."""
-    hosts = [free_address() for _ in range(1 + beside)]
+    hosts = [free_host() for _ in range(1 + beside)]
     holder, *others = hosts
     members = ClusterMap((HostMetadata(holder, frozenset(range(4))), *map(HostMetadata, others)), 4)
     queries = FakeQueries({each: board_of(each) for each in IDS})

@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from app.cli import leaderboard
+from tests.drivers.ports import free_port
 from tests.waiting import wait_until
 
 COMMAND = [sys.executable, "-m", "app.cli"]
@@ -126,11 +127,12 @@ def test_a_taken_port_of_the_demo_is_told_before_anything_is_started(
 
 @pytest.mark.usefixtures("at_a_terminal")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_the_broker_runs_until_a_signal(tmp_path: Path, number: signal.Signals, free_port: int) -> None:
-    arguments = ["broker", "--data-dir", str(tmp_path), "--port", str(free_port)]
+def test_the_broker_runs_until_a_signal(tmp_path: Path, number: signal.Signals) -> None:
+    port = free_port()
+    arguments = ["broker", "--data-dir", str(tmp_path), "--port", str(port)]
     with subprocess.Popen([*COMMAND, *arguments], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        assert process.stdout.readline() == f"broker at 127.0.0.1:{free_port}\n"
+        assert process.stdout.readline() == f"broker at 127.0.0.1:{port}\n"
         process.send_signal(number)
         assert process.wait(15) == 0
     assert "shut down completed" in (tmp_path / "broker.log").read_text()
@@ -165,9 +167,3 @@ def test_jars_that_are_fetched_while_a_signal_comes_leave_nothing(tmp_path: Path
     assert list(scratch.iterdir()) == []
     assert [each.suffix for each in cache.rglob("*") if each.is_file()] == [".lock"]
     assert list(cache.rglob("*.part")) == []
-
-
-@pytest.fixture
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])

@@ -11,7 +11,7 @@ from typing import Any, Final, Self
 
 import httpx
 
-from tests.drivers.instance import free_port
+from tests.drivers.ports import free_port
 from tests.waiting import wait_until
 
 _START_S: Final = 60.0

@@ -20,7 +20,8 @@ from tests.drivers.faults_flow import Flow
 from tests.drivers.faults_ledger import Ledger
 from tests.drivers.faults_letters import Letter, dead_letters
 from tests.drivers.faults_topics import Topics
-from tests.drivers.instance import Instance, free_port
+from tests.drivers.instance import Instance
+from tests.drivers.ports import free_port
 from tests.drivers.processes import descendants, is_java
 from tests.drivers.producer import Inputs
 from tests.waiting import wait_until

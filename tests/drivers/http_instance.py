@@ -19,6 +19,7 @@ from api.main import create_app
 from app.http_connection import Limits
 from app.http_server import HttpServer
 from tests.drivers.fake_queries import Boards, FakeQueries
+from tests.drivers.ports import free_port
 from topology.host_metadata import ClusterMap, HostInfo, HostMetadata
 
 EVERY_PARTITION = frozenset(range(4))
@@ -26,8 +27,7 @@ EVERY_PARTITION = frozenset(range(4))
 
 def free_host() -> HostInfo:
     """Return an address that nobody listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return HostInfo(*listener.getsockname())
+    return HostInfo("127.0.0.1", free_port())
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
-from tests.drivers.instance import free_port
+from tests.drivers.ports import free_port
 from tests.waiting import wait_until
 
 DEPLOY = Path(__file__).parents[2] / "deploy" / "nginx"

@@ -11,7 +11,7 @@ from app.broker import Broker
 from app.jars import ensure_jars
 from app.java import find_java
 from tests.drivers.certificates import Authority, encrypted
-from tests.drivers.instance import free_port
+from tests.drivers.ports import free_port
 from topology.kafka_connection import KafkaConnection
 
 USER = "boards"

@@ -13,7 +13,7 @@ from typing import Self
 import psutil
 import pyspark
 
-from tests.drivers.instance import free_port
+from tests.drivers.ports import free_port
 from tests.drivers.processes import command_line, descendants
 from tests.waiting import wait_until
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.drivers.instance import free_port
+from tests.drivers.ports import free_port
 from tests.drivers.processes import descendants, is_java, running
 from tests.waiting import wait_until
 

@@ -16,7 +16,8 @@ from aiokafka import AIOKafkaConsumer
 
 from app.broker import Broker
 from app.verify import DIFFERENT
-from tests.drivers.instance import Instance, free_port
+from tests.drivers.instance import Instance
+from tests.drivers.ports import free_port
 from tests.drivers.producer import Inputs
 from tests.drivers.reference import Reference
 from tests.waiting import wait_until

@@ -20,7 +20,7 @@ from app.jars import ensure_jars
 from app.java import find_java
 from app.settings import read_settings
 from tests.drivers.image import read_steps
-from tests.drivers.instance import free_port
+from tests.drivers.ports import free_port
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.system

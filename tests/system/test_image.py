@@ -14,7 +14,7 @@ import pytest
 
 from app.broker import Broker
 from tests.drivers.image import Image, build, debian
-from tests.drivers.instance import free_port
+from tests.drivers.ports import free_port
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.system

@@ -15,8 +15,8 @@ from typing import Self
 import httpx
 import pytest
 
-from tests.drivers.instance import free_port
 from tests.drivers.nginx import Nginx
+from tests.drivers.ports import free_port
 
 pytestmark = pytest.mark.system
 

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from tests.drivers.deployment import Deployment
-from tests.drivers.instance import Instance, free_port
+from tests.drivers.instance import Instance
 from tests.drivers.nginx import Nginx
+from tests.drivers.ports import free_port
 from tests.drivers.reader import Reader
 from tests.drivers.replicas import until
 from tests.drivers.sample import PATHS
