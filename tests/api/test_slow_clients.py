@@ -221,6 +221,24 @@ def test_a_client_waits_for_an_answer_as_long_as_that_takes() -> None:
         assert received.endswith(b"end\r\n0\r\n\r\n")
 
 
+def test_a_client_that_asks_nothing_more_is_disconnected_in_order(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    with serving(app_alone({1: board_of(1)}, host := free_host()), host), connected(host) as client:
+
+        def answered() -> float:
+            client.sendall(READ.replace(b"Connection: close\r\n", b""))
+            assert client.recv(65536).startswith(b"HTTP/1.1 200 OK")
+            return time.monotonic()
+
+        answered()
+        assert select.select([client], [], [], 2.0)[0] == []
+        # What it asks now begins the time anew.
+        at_s = answered()
+        assert client.recv(65536) == b""
+        assert time.monotonic() - at_s >= 5.0
+    assert "too slow" not in caplog.text
+
+
 async def _started(receive: Receive, send: Send) -> None:
     for _ in range(2):
         await send({"type": f"{(await receive())['type']}.complete"})
