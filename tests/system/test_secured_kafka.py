@@ -102,8 +102,8 @@ def test_a_certificate_that_is_not_trusted_is_told(secured: SecuredKafka, tmp_pa
     stranger = Authority(tmp_path / "stranger").certificate
     with an_instance(tmp_path / "instance", replace(secured.plain, ssl_ca_file=stranger)) as instance:
         instance.wait_for_log("has a certificate that is not trusted", 60)
-        detail = instance.get("/health/ready").json()["detail"]
-        assert "set LEADERBOARD_KAFKA_SSL_CA_FILE to that of the CA that signed it" in detail
+        fix = "set LEADERBOARD_KAFKA_SSL_CA_FILE to that of the CA that signed it"
+        wait_until(lambda: fix in instance.get("/health/ready").json()["detail"], 60, f"readiness says to {fix}")
         end_and_find_no_secret(instance)
 
 
