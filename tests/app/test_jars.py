@@ -5,6 +5,7 @@ import multiprocessing
 import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -91,16 +92,19 @@ def test_offline_the_error_says_how_to_get_the_jars(monkeypatch: pytest.MonkeyPa
         ensure_jars(tmp_path / "cache")
 
 
-def _timed(cache: Path) -> tuple[Jars, float]:
-    return ensure_jars(cache), time.monotonic()
+def _watched(cache: Path) -> tuple[Jars, int, float]:
+    """Return the jars, how often they were fetched here, and when they were there."""
+    with patch.object(jars, "_retrieve", wraps=jars._retrieve) as retrieve:  # noqa: SLF001
+        return ensure_jars(cache), retrieve.call_count, time.monotonic()
 
 
 @pytest.mark.system
 def test_two_processes_with_an_empty_cache_fetch_once(tmp_path: Path) -> None:
     with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
-        (first, first_at), (second, second_at) = pool.map(_timed, [tmp_path, tmp_path])
+        (first, fetched, first_at), (second, fetched_too, second_at) = pool.map(_watched, [tmp_path, tmp_path])
     assert first == second
     assert all(jar.is_file() for jar in (*first.spark, *first.broker))
+    assert fetched + fetched_too == 1
     # The one that waited only looks; a fetch of its own would take seconds more.
     assert abs(first_at - second_at) < 2
     assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == [first.directory.name]
