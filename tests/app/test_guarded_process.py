@@ -42,11 +42,21 @@ def test_one_that_does_not_end_is_killed(tmp_path: Path) -> None:
     assert process.returncode == 128 + signal.SIGKILL
 
 
+def _handles(pid: int, number: signal.Signals) -> bool:
+    """Return whether a process has set what it does on a signal."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    (caught,) = (int(line.split()[1], 16) for line in status.splitlines() if line.startswith("SigCgt:"))
+    return bool(caught >> (number - 1) & 1)
+
+
 def test_a_signal_to_the_guard_alone_reaches_the_process(tmp_path: Path) -> None:
     log = tmp_path / "log"
     process = GuardedProcess(["sh", "-c", "trap 'exit 4' TERM; echo $PPID; echo up; while :; do sleep 0.1; done"], log)
     wait_until(lambda: _says_up(log), 5, "it runs")
-    psutil.Process(int(log.read_text().split()[0])).terminate()
+    guard = psutil.Process(int(log.read_text().split()[0]))
+    # It starts the process first.
+    wait_until(lambda: _handles(guard.pid, signal.SIGTERM), 5, "the guard passes signals on")
+    guard.terminate()
     wait_until(lambda: process.returncode is not None, 5, "the process ends")
     assert process.returncode == 4
     process.stop()
