@@ -158,9 +158,10 @@ from pathlib import Path
 from topology.stores.directory import StateDirectory
 from topology.stores.protocol import Fill
 store = StateDirectory(Path(sys.argv[1]), "app").open("leader-boards", 0)
-print("ready", flush=True)
 for position in range(1, 10**9):
     store.write({key: b"%d" % position for key in range(50)}, Fill("t", position, False, 0))
+    if position == 1:
+        print("ready", flush=True)
 """
 
 
