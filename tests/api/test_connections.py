@@ -16,6 +16,10 @@ from tests.drivers.eventually import eventually
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
+PATIENT = httpx.Timeout(60)
+"""For what is answered, or is an error by itself."""
+SOON = httpx.Timeout(60, read=0.3, pool=0.1)
+"""For what has to be given up."""
 ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nX-Served-By: b:1\r\n\r\n[]"
 
 
@@ -74,14 +78,13 @@ async def dripping(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
 
 @asynccontextmanager
 async def exchange(
-    *script: Serve, connections: int = 8, idle_expiry_s: float = 60, pool_s: float = 2
+    *script: Serve, connections: int = 8, idle_expiry_s: float = 60
 ) -> AsyncIterator[tuple[Server, httpx.AsyncClient]]:
     """Run a server, and a client on the transport."""
     server = Server(list(script))
     listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
     server.url = "http://{}:{}/x".format(*listening.sockets[0].getsockname())
-    timeout = httpx.Timeout(connect=2, read=0.3, write=2, pool=pool_s)
-    async with httpx.AsyncClient(transport=PeerTransport(connections, idle_expiry_s), timeout=timeout) as client:
+    async with httpx.AsyncClient(transport=PeerTransport(connections, idle_expiry_s), timeout=PATIENT) as client:
         yield server, client
     listening.close()
 
@@ -159,20 +162,22 @@ async def test_a_connection_that_was_idle_for_long_is_not_used_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("serve", "error"),
+    ("serve", "timeout", "error"),
     [
-        (silent, httpx.ReadTimeout),
-        (dripping, httpx.ReadTimeout),
-        (answering(times=0), httpx.RemoteProtocolError),
-        (answering(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n[]", times=1), httpx.ReadError),
-        (answering(b"SSH-2.0-OpenSSH\r\n"), httpx.RemoteProtocolError),
-        (answering(b"HTTP/1.1 200 OK\r\n\r\n[]", times=1), httpx.ReadError),
+        (silent, SOON, httpx.ReadTimeout),
+        (dripping, SOON, httpx.ReadTimeout),
+        (answering(times=0), PATIENT, httpx.RemoteProtocolError),
+        (answering(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n[]", times=1), PATIENT, httpx.ReadError),
+        (answering(b"SSH-2.0-OpenSSH\r\n"), PATIENT, httpx.RemoteProtocolError),
+        (answering(b"HTTP/1.1 200 OK\r\n\r\n[]", times=1), PATIENT, httpx.ReadError),
     ],
 )
-async def test_a_peer_without_a_whole_answer_is_an_error(serve: Serve, error: type[Exception]) -> None:
+async def test_a_peer_without_a_whole_answer_is_an_error(
+    serve: Serve, timeout: httpx.Timeout, error: type[Exception]
+) -> None:
     async with exchange(serve, answering()) as (server, client):
         with pytest.raises(error):
-            await client.get(server.url)
+            await client.get(server.url, timeout=timeout)
         assert (await client.get(server.url)).content == b"[]"
 
 
@@ -185,8 +190,9 @@ async def test_a_peer_that_does_not_listen_is_an_error() -> None:
 
 
 async def test_a_silent_peer_does_not_use_up_more_than_its_connections() -> None:
-    async with exchange(silent, connections=2, pool_s=0.1) as (server, client):
-        results = await asyncio.gather(*(client.get(server.url) for _ in range(5)), return_exceptions=True)
+    async with exchange(silent, connections=2) as (server, client):
+        asked = (client.get(server.url, timeout=SOON) for _ in range(5))
+        results = await asyncio.gather(*asked, return_exceptions=True)
         assert sorted(type(each).__name__ for each in results) == ["PoolTimeout"] * 3 + ["ReadTimeout"] * 2
 
 
@@ -226,7 +232,7 @@ async def test_an_idle_connection_holds_nothing_of_its_last_answer() -> None:
 async def test_a_request_that_is_given_up_leaves_nothing_behind() -> None:
     async with exchange(silent, answering()) as (server, client):
         task = asyncio.create_task(client.get(server.url))
-        await asyncio.wait_for(server.accepted.wait(), timeout=5)
+        await asyncio.wait_for(server.accepted.wait(), timeout=60)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
