@@ -32,7 +32,7 @@ class Instance:
 
     def get(self, target: str) -> httpx.Response:
         """Ask it over a connection of its own."""
-        return httpx.get(f"http://{self.host}{target}", trust_env=False)
+        return httpx.get(f"http://{self.host}{target}", trust_env=False, timeout=60)
 
 
 @contextmanager
@@ -89,7 +89,7 @@ def test_both_instances_answer_alike_and_losing_one_is_not_noticed() -> None:
 
 def raw(host: HostInfo, request: bytes) -> bytes:
     """Return what a server answers to these bytes until it closes the connection."""
-    with socket.create_connection((host.host, host.port), timeout=5) as connection:
+    with socket.create_connection((host.host, host.port), timeout=60) as connection:
         connection.sendall(request)
         answer = b""
         while chunk := connection.recv(65536):

@@ -14,7 +14,7 @@ import uvloop
 from starlette.types import ASGIApp
 
 from api.auth import Tokens
-from api.components import Components
+from api.components import Components, PeerSettings
 from api.main import create_app
 from app.http_connection import Limits
 from app.http_server import HttpServer
@@ -23,6 +23,8 @@ from tests.drivers.ports import free_port
 from topology.host_metadata import ClusterMap, HostInfo, HostMetadata
 
 EVERY_PARTITION = frozenset(range(4))
+_PATIENT = PeerSettings(connect_timeout_s=30, read_timeout_s=30, gather_timeout_s=30)
+"""A peer is asked for long: on a busy machine one that runs may be slow, and another would be asked in its place."""
 
 
 def free_host() -> HostInfo:
@@ -77,8 +79,11 @@ def app_of(
 ) -> ASGIApp:
     """Return the application of one instance of a cluster, joined to the others by the network."""
     return create_app(
-        Components(queries=queries, cluster=cluster, host=host, depth=10, ready=lambda: None, tokens=tokens or Tokens())
-    )
+        Components(
+            queries=queries, cluster=cluster, host=host, depth=10, ready=lambda: None, peers=_PATIENT,
+            tokens=tokens or Tokens(),
+        )
+    )  # fmt: skip
 
 
 def exchange(host: HostInfo, sent: bytes, *, end: bool = False, piece_bytes: int = 0, within_s: float = 60) -> bytes:
