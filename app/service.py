@@ -10,6 +10,7 @@ Start, so that state on disk is served within moments and Spark is the last to m
 import asyncio
 import gc
 import logging
+import sys
 import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -48,6 +49,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_HANDS_OVER_WITHIN_S = 0.0005
+"""How long another thread may go on computing when the event loop has something to do; Python's own choice is ten
+times as long, and a read would wait for it."""
 _RETRY_S = 1.0
 _LOOK_EVERY_S = 0.2
 _DROP_AFTER_S = 600.0
@@ -321,6 +325,7 @@ def run_service(settings: Settings) -> None:
     """
     # Before anything listens: the first fetch takes half a minute, and its errors end the program.
     ensure_jars()
+    sys.setswitchinterval(_HANDS_OVER_WITHIN_S)
     uvloop.run(_serve(settings))
 
 
