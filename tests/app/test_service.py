@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import gc
 import re
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from app.service import Service
+from app.errors import SetupError
+from app.service import Service, run_service
 from app.settings import Settings
 from tests.drivers.eventually import eventually
 from topology.assignor import Tasks
 from topology.errors import StateUnusable
 from topology.host_metadata import ClusterMap
+
+
+@pytest.fixture
+def thawed() -> Iterator[None]:
+    """Have collections of garbage look at everything again afterwards."""
+    yield
+    gc.unfreeze()
 
 
 async def test_what_ends_in_the_background_with_an_error_is_logged(
@@ -30,6 +41,33 @@ async def test_what_ends_in_the_background_with_an_error_is_logged(
         await eventually(lambda: "the task 'self-check' has ended with an error" in caplog.messages)
     finally:
         await service.stop()
+
+
+@pytest.mark.usefixtures("thawed")
+async def test_collections_of_garbage_leave_out_what_was_loaded_for_the_start(
+    tmp_path: Path, free_tcp_port: int
+) -> None:
+    service = Service(
+        Settings(host="127.0.0.1", port=free_tcp_port, state_dir=tmp_path, bootstrap_servers="127.0.0.1:1")
+    )
+    try:
+        await service.start()
+        assert len(gc.get_objects()) < gc.get_freeze_count()
+    finally:
+        await service.stop()
+
+
+def test_a_thread_that_computes_does_not_hold_up_the_event_loop_for_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.service.ensure_jars", lambda: None)
+    before_s = sys.getswitchinterval()
+    try:
+        with pytest.raises(SetupError, match="cannot listen on"):
+            run_service(Settings(host="nobody.invalid", state_dir=tmp_path))
+        assert sys.getswitchinterval() < before_s
+    finally:
+        sys.setswitchinterval(before_s)
 
 
 def test_a_state_directory_that_cannot_be_used_takes_the_blame_for_the_checkpoint_in_it(tmp_path: Path) -> None:
