@@ -1,4 +1,4 @@
-"""Requests to other instances: one pooled client, one hop, holders in order; httpx's errors end here."""
+"""Requests to other instances: pooled connections, one hop, holders in order; httpx's errors end here."""
 
 from __future__ import annotations
 
