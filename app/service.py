@@ -180,6 +180,7 @@ class Service:
         3. Out of the group: the others take over at once, not when the session times out.
         4. The HTTP server: live updates are ended, their clients find another instance; what is in flight is finished.
         5. The stores, when nothing reads or fills them any more.
+        6. A JVM that was just starting, which nobody has waited for until now.
         """
         self._stopping = True
         self._checkpoint.stop()
@@ -193,6 +194,7 @@ class Service:
         await self.materializer.stop()
         await self._producer.close()
         self._stores.close()
+        await self._stream.end()
         logger.info("stopped")
 
     # Tasks

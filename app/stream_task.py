@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _TRY_AGAIN_AFTER_S: Final = 1.0
+_ENDS_WITHIN_S: Final = 8.0
 _FAILS_FOR_S: Final = 600.0
 """How long an instance that has given up a failing stream is passed over."""
 
@@ -33,6 +34,7 @@ class StreamTask:
         self._make = make
         self._wanted = False
         self._thread: StreamThread | None = None
+        self._last_thread: StreamThread | None = None
         self._cannot_be_made_since_s: float | None = None
         self._failed_at_s = -math.inf
         self._turn = asyncio.Lock()
@@ -76,6 +78,11 @@ class StreamTask:
         self.set(False)
         await asyncio.gather(*self._changes)
 
+    async def end(self) -> None:
+        """After `stop`: wait for what that leaves behind, a JVM that was just starting, and its files with it."""
+        if self._last_thread is not None:
+            await asyncio.to_thread(self._last_thread.join_all, _ENDS_WITHIN_S)
+
     async def _change(self) -> None:
         # One change at a time: a thread that is asked for again begins when the one before has ended, since both would
         # use the same JVM and the same working directory.
@@ -88,7 +95,7 @@ class StreamTask:
             elif not self._wanted and self._thread is not None:
                 self._thread.request_stop()
                 await asyncio.to_thread(self._thread.join)
-                self._thread = None
+                self._last_thread, self._thread = self._thread, None
 
     async def _made(self) -> "StreamThread | None":
         """Return a new stream thread once one can be made, None when it is not wanted any more."""

@@ -139,6 +139,15 @@ class StreamThread:
             spark.kill()
             self._thread.join(max(timeout_s, _STOP_WITHIN_S))
 
+    def join_all(self, timeout_s: float) -> None:
+        """Wait also for what `join` does not wait for; a JVM that is left to start writes files until it ends.
+
+        Args:
+            timeout_s: at most so long.
+        """
+        if self._thread.ident is not None:
+            self._thread.join(timeout_s)
+
     def _run(self) -> None:
         with _ONE_AT_A_TIME:
             self._run_alone()

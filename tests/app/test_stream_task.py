@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import Mock
@@ -13,7 +14,7 @@ from app.errors import SetupError
 from app.stream_task import StreamTask
 from tests.drivers.eventually import eventually
 from tests.drivers.stream_threads import stream_thread_without_kafka
-from topology.stream_status import StreamStatus
+from topology.stream_status import StreamState, StreamStatus
 from topology.stream_thread import StreamThread
 
 pytestmark = pytest.mark.anyio
@@ -31,6 +32,10 @@ def makes(outcomes: list[Exception | StreamThread]) -> Callable[[], StreamThread
         return outcome
 
     return make
+
+
+def ended(thread: StreamThread) -> bool:
+    return thread.status.state is StreamState.STOPPED
 
 
 @pytest.mark.parametrize("trouble", [NO_JAVA, OSError("cannot fork"), RuntimeError("unforeseen")])
@@ -56,6 +61,18 @@ async def test_a_stream_that_is_not_wanted_any_more_is_not_tried_again(tmp_path:
     await asyncio.wait_for(task.stop(), 10)
     assert len(outcomes) == 1
     assert not task.held
+
+
+async def test_what_a_stop_leaves_behind_is_waited_for_in_the_end(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        thread = stream_thread_without_kafka(tmp_path, f"127.0.0.1:{silent.getsockname()[1]}")
+        task = StreamTask(lambda: thread)
+        task.set(True)
+        await eventually(lambda: task.status is not None and task.status.state is StreamState.STARTING)
+        await task.stop()
+        assert not ended(thread), "it waits for Kafka"
+    await task.end()
+    assert ended(thread)
 
 
 async def test_where_no_stream_can_be_made_for_minutes_another_instance_should_try(
