@@ -181,7 +181,8 @@ class Broker:
                     return
                 except _PortTaken as error:
                     self._process.kill()
-                    if self._asked_port or not tries_left:
+                    # Also with a port that was asked for: it may be the controller's that somebody took.
+                    if not tries_left:
                         raise _port_taken(self._port) from error
         except OSError as error:
             self.kill()

@@ -20,6 +20,7 @@ from aiokafka.errors import KafkaTimeoutError
 
 from app.broker import Broker
 from tests.drivers.eventually import eventually, measured
+from tests.drivers.ports import free_port
 from tests.drivers.stores import board, names_and_scores
 from tests.drivers.stores_on_kafka import QUICK, StoresOnKafka, StoreTopics, administration, running
 from topology.board_producer import BoardProducer
@@ -493,9 +494,7 @@ async def test_a_partition_dropped_while_the_topics_are_looked_at_stays_dropped(
 async def test_reads_go_on_without_the_broker_and_filling_goes_on_after_it(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    port = 0
-    with Broker(tmp_path / "broker") as own:
-        port = int(own.bootstrap_servers.rpartition(":")[2])
+    port = free_port()
     with Broker(tmp_path / "broker", port) as own:
         topics = StoreTopics(own.connection)
         await topics.create()

@@ -7,6 +7,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.structs import OffsetAndMetadata
 
 from app.broker import Broker
+from tests.drivers.ports import free_port
 from topology.errors import BrokerUnavailable
 from topology.topic_offsets import committed_offsets
 from topology.topics import TopicSpec, create_missing
@@ -15,7 +16,8 @@ AT = TopicPartition("counted", 0)
 
 
 async def test_a_group_whose_offsets_are_being_loaded_is_not_taken_for_an_empty_one(tmp_path: Path) -> None:
-    with Broker(tmp_path) as broker:
+    port = free_port()
+    with Broker(tmp_path, port) as broker:
         await create_missing(broker.connection, [TopicSpec(AT.topic, 1)])
         async with AIOKafkaConsumer(
             **broker.connection.for_aiokafka(), group_id="counters", enable_auto_commit=False
@@ -23,7 +25,6 @@ async def test_a_group_whose_offsets_are_being_loaded_is_not_taken_for_an_empty_
             consumer.assign([AT])
             await consumer.commit({AT: 7})
         assert await committed_offsets(broker.connection, "nobody") == {}
-        port = int(broker.bootstrap_servers.rpartition(":")[2])
     with Broker(tmp_path, port) as broker:
         async with asyncio.timeout(30):
             while (found := await offsets_or_none(broker)) is None:

@@ -23,6 +23,7 @@ from app.broker import Broker
 from tests.drivers import member_process
 from tests.drivers.eventually import eventually as wait
 from tests.drivers.eventually import measured
+from tests.drivers.ports import free_port
 from topology.assignor import Tasks
 from topology.host_metadata import ClusterMap, HostInfo
 from topology.kafka_connection import KafkaConnection
@@ -321,8 +322,8 @@ async def test_while_kafka_is_away_the_map_stays_and_one_line_tells(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "topology.membership")
-    with Broker(tmp_path) as first_broker:
-        port = int(first_broker.bootstrap_servers.rpartition(":")[2])
+    port = free_port()
+    with Broker(tmp_path, port) as first_broker:
         await create_missing(first_broker.connection, [TopicSpec("boards", PARTITIONS)])
     broker = Broker(tmp_path, port)
     async with new_group(broker.connection, "boards") as group:
