@@ -185,7 +185,7 @@ async def test_when_one_stops_the_others_take_over_at_once(group: Group) -> None
     leaving = next(instance for instance in instances if instance.tasks.stream)
     await group.stop(leaving)
     # Before its session has timed out: nobody waits for that.
-    await eventually(lambda: group.agrees(2), "two instances have everything", deadline_s=8)
+    await eventually(lambda: group.agrees(2), "two instances have everything", deadline_s=2)
     assert "left" in (leaving.membership.reason() or "")
 
 
@@ -200,7 +200,7 @@ async def test_one_that_stops_while_it_joins_leaves_nothing_behind(group: Group)
         await group.stop(instance)
         gc.collect()
     # The group would wait for a member that is left until its session has timed out, 10 s after it joined.
-    await eventually(lambda: group.agrees(1), "no member is left that the group waits for", deadline_s=6)
+    await eventually(lambda: group.agrees(1), "no member is left that the group waits for", deadline_s=1.5)
     # The first one's rebalances renew three tasks of aiokafka's.
     await eventually(lambda: len(asyncio.all_tasks() - others) <= 3, "no task of theirs is left")
 
