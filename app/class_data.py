@@ -41,7 +41,8 @@ class ClassData:
             program: what is started.
             directory: where archives are kept.
             java: the JVM that will run; an archive fits only the build that made it.
-            class_path: the jars; an archive is void when one of them changes or moves.
+            class_path: the jars in the order in which the JVM has them; an archive is void when one of them changes or
+                moves.
         """
         return cls(program, directory / f"{program}-{java.version}-{_key(java, class_path)}.jsa")
 
@@ -73,10 +74,10 @@ class ClassData:
 
 def _key(java: Java, class_path: Iterable[Path]) -> str:
     found = hashlib.sha256(java.banner.encode())
-    for jar in sorted(class_path):
+    for place, jar in enumerate(class_path):
         status = jar.stat()
         # In whole seconds, as the JVM compares them: the layers of an image keep no more.
-        found.update(f"{jar}\0{status.st_size}\0{int(status.st_mtime)}\n".encode())
+        found.update(f"{place}\0{jar}\0{status.st_size}\0{int(status.st_mtime)}\n".encode())
     return found.hexdigest()[:8]
 
 

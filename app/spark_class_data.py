@@ -32,7 +32,7 @@ _POLL_S = 0.1
 def spark_class_data(jars: Jars) -> ClassData:
     """Return the archive of Spark's driver in this installation, made or not."""
     own = Path(pyspark.__file__).parent.glob("jars/*.jar")
-    return ClassData.of("spark", jars.directory, find_java(), [*own, *jars.spark])
+    return ClassData.of("spark", jars.directory, find_java(), [*jars.spark, *sorted(own)])
 
 
 def make_spark_class_data() -> None:

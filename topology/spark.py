@@ -65,6 +65,7 @@ _OFFSETS_PER_BATCH: Final = 1_000_000
 """Of catching up: each batch is a commit, from which a start after a failure goes on."""
 
 _JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
+_CLASS_PATH: Final = "spark.driver.extraClassPath"
 
 _FIRST_COMPILER_ALONE: Final = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=128m")
 """A start and a take-over are mostly compilation on few cores, and half as much CPU time without the second compiler.
@@ -93,7 +94,7 @@ class SparkSettings:
         master: `local`, or any Spark master URL.
         driver_memory: heap of the driver, such as `1g`.
         conf: further settings of Spark; those that the topology needs stay as it needs them. Options of the
-            driver's JVM come after the topology's own.
+            driver's JVM and its class path come after the topology's own.
         jars: the Kafka connector and what it needs.
         work_dir: a directory of this process alone, emptied at each start.
         log_file: where Spark logs.
@@ -144,7 +145,7 @@ class Spark:
         settings.log_file.parent.mkdir(parents=True, exist_ok=True)
         with translated():
             own = _conf(settings, slots, shuffle_partitions, both_compilers=self.both_compilers)
-            if ignored := sorted((settings.conf.keys() & own.keys()) - {_JAVA_OPTIONS}):
+            if ignored := sorted((settings.conf.keys() & own.keys()) - {_JAVA_OPTIONS, _CLASS_PATH}):
                 logger.warning("the topology needs its own %s: what was set is ignored", ", ".join(ignored))
             conf = SparkConf(loadDefaults=False).setAll(list({**settings.conf, **own}.items()))
             # What the JVM starts with is on its command line, where everyone can read it: no more than has to be.
@@ -329,11 +330,11 @@ def _conf(settings: SparkSettings, slots: int, shuffle_partitions: int, *, both_
     addresses = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"} if settings.is_alone else {}
     return {
         **addresses,
+        **_jars(settings),
         "spark.app.name": "leaderboard",
         "spark.master": f"local[{slots}]" if settings.master == "local" else settings.master,
         "spark.driver.memory": settings.driver_memory,
         _JAVA_OPTIONS: " ".join(java_options),
-        "spark.jars": ",".join(str(jar) for jar in settings.jars),
         "spark.local.dir": str(settings.work_dir),
         "spark.sql.warehouse.dir": str(settings.work_dir / "warehouse"),
         # Spark's own words, and those for what Kafka's clients are given that is secret as well.
@@ -355,6 +356,18 @@ def _conf(settings: SparkSettings, slots: int, shuffle_partitions: int, *, both_
         "spark.shuffle.streaming.networkBufferSize": "64",
         "spark.shuffle.streaming.networkBufferMaxWaitTimeMs": "1",
     }
+
+
+def _jars(settings: SparkSettings) -> dict[str, str]:
+    """Return how the JVMs get the Kafka connector.
+
+    Executors elsewhere are handed copies, whose classes each JVM loads and verifies one by one. Those on the driver's
+    class path are in its class data archive.
+    """
+    if not settings.is_alone:
+        return {"spark.jars": ",".join(map(str, settings.jars))}
+    of_others = settings.conf.get(_CLASS_PATH)
+    return {_CLASS_PATH: os.pathsep.join([*map(str, settings.jars), *filter(None, [of_others])])}
 
 
 def _start_jvm(conf: SparkConf) -> tuple[JavaGateway, IO[bytes]]:

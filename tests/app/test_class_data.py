@@ -19,3 +19,12 @@ def test_an_archive_fits_jars_of_the_same_second(tmp_path: Path, later_s: float,
         os.utime(jar, (modified_s, modified_s))
         archives.append(ClassData.of("spark", tmp_path, java, [jar]).archive)
     assert (archives[0] == archives[1]) is same
+
+
+def test_an_archive_fits_one_order_of_the_class_path(tmp_path: Path) -> None:
+    jars = [tmp_path / "a.jar", tmp_path / "b.jar"]
+    for jar in jars:
+        jar.write_bytes(b"")
+    java = Java(Path("java"), "17", "openjdk 17")
+    there, back = (ClassData.of("spark", tmp_path, java, order) for order in (jars, reversed(jars)))
+    assert there.archive != back.archive

@@ -13,6 +13,7 @@ from topology.kafka_connection import KafkaConnection
 from topology.spark import Spark, SparkSettings
 
 JVM_OPTIONS = '-Doperator="has the last word" -Dleaderboard.spark.log=/dev/null'
+CLASS_PATH = "/operators/classes"
 """What an operator wants of the driver's JVM beside what it needs."""
 
 
@@ -25,7 +26,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spark]:
         ensure_jars().spark,
         directory / "work",
         directory / "spark.log",
-        conf={"spark.driver.extraJavaOptions": JVM_OPTIONS},
+        conf={"spark.driver.extraJavaOptions": JVM_OPTIONS, "spark.driver.extraClassPath": CLASS_PATH},
     )
     before = set(threading.enumerate())
     running = Spark(settings, slots=1, shuffle_partitions=1)

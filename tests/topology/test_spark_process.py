@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 from tests.drivers.processes import command_line
+from tests.topology.conftest import CLASS_PATH
 from topology.errors import QueryFailed
 from topology.kafka_connection import KafkaConnection
 from topology.spark import Spark, SparkSettings
@@ -43,6 +44,15 @@ def test_an_operator_has_the_last_word_on_options_of_the_jvm(spark: Spark) -> No
     assert system.getProperty("operator") == "has the last word"
     assert system.getProperty("leaderboard.spark.log") == "/dev/null", "the last of two"
     assert Path(system.getProperty("java.io.tmpdir")) == spark.settings.work_dir, "the others stay"
+
+
+def test_the_connector_is_on_the_class_path_before_what_an_operator_has_there(spark: Spark) -> None:
+    jvm = spark.session.sparkContext._jvm  # noqa: SLF001
+    assert jvm is not None
+    connector = [str(jar) for jar in spark.settings.jars]
+    class_path = jvm.java.lang.System.getProperty("java.class.path").split(os.pathsep)
+    assert len(connector) == 4
+    assert class_path[: len(connector) + 1] == [*connector, CLASS_PATH]
 
 
 # PySpark leaves the standard input of a JVM that did not start to the collector.
