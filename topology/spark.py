@@ -361,13 +361,12 @@ def _conf(settings: SparkSettings, slots: int, shuffle_partitions: int, *, both_
 def _jars(settings: SparkSettings) -> dict[str, str]:
     """Return how the JVMs get the Kafka connector.
 
-    Executors elsewhere are handed copies, whose classes each JVM loads and verifies one by one. Those on the driver's
-    class path are in its class data archive.
+    The driver has it on its class path, and so in its class data archive. Executors elsewhere are handed copies, whose
+    classes each JVM loads and verifies one by one.
     """
-    if not settings.is_alone:
-        return {"spark.jars": ",".join(map(str, settings.jars))}
     of_others = settings.conf.get(_CLASS_PATH)
-    return {_CLASS_PATH: os.pathsep.join([*map(str, settings.jars), *filter(None, [of_others])])}
+    class_path = {_CLASS_PATH: os.pathsep.join([*map(str, settings.jars), *filter(None, [of_others])])}
+    return class_path if settings.is_alone else {**class_path, "spark.jars": ",".join(map(str, settings.jars))}
 
 
 def _start_jvm(conf: SparkConf) -> tuple[JavaGateway, IO[bytes]]:

@@ -13,8 +13,9 @@ from topology.kafka_connection import KafkaConnection
 from topology.spark import Spark, SparkSettings
 
 JVM_OPTIONS = '-Doperator="has the last word" -Dleaderboard.spark.log=/dev/null'
-CLASS_PATH = "/operators/classes"
 """What an operator wants of the driver's JVM beside what it needs."""
+CLASS_PATH = "/operators/classes"
+"""What an operator wants on its class path as well."""
 
 
 @pytest.fixture(scope="session")
