@@ -12,7 +12,7 @@ PACKAGES = ("topology", "api", "app")
 """A package may import from itself and from those before it."""
 
 _TOPOLOGY = """
-    errors records kafka_connection kafka_errors topics topic_ids topic_offsets partitioner
+    errors records kafka_connection kafka_errors kafka_clients topics topic_ids topic_offsets partitioner
     description diagram
     judged failures score_events leaderboard
     spark checkpoint snapshots generations

@@ -13,8 +13,8 @@ import logging
 import math
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
@@ -33,8 +33,9 @@ from aiokafka.structs import ConsumerRecord, OffsetAndMetadata
 
 from topology.errors import BrokerUnavailable, InvalidRecord, LeaderboardError
 from topology.judged import Judged, with_judged
+from topology.kafka_clients import stop_client
 from topology.kafka_connection import KafkaConnection
-from topology.kafka_errors import kafka_errors
+from topology.kafka_errors import kafka_errors, unavailable
 from topology.records import parse_named
 from topology.topic_ids import TopicDescription, topic_ids
 from topology.topic_offsets import committed_offsets, topic_offsets
@@ -43,6 +44,7 @@ from topology.topics import DEAD_LETTERS, PLAYERS, PRODUCTS, SCORE_EVENTS_INVALI
 logger = logging.getLogger(__name__)
 
 _REQUEST_TIMEOUT_MS: Final = 10_000
+_TRANSACTION_TIMEOUT_MS: Final = 60_000
 _POLL_TIMEOUT_MS: Final = 200
 _MAX_RECORDS: Final = 500
 _NEAR_OFFSETS: Final = 1_000
@@ -162,7 +164,6 @@ class DeadLetters:
 
     async def _write_all(self, find_unusable: FindUnusable) -> bool:
         """Write what there is; return whether something is left, since it takes too long for one call."""
-        until_s = time.monotonic() + _AT_ONCE_S
         async with self._producer() as producer, _errors(self._kafka):
             # Only now: the producer's start has fenced every other, and ended its transaction.
             committed = await committed_offsets(self._kafka, self._name)
@@ -178,20 +179,20 @@ class DeadLetters:
                 topic: (await topic_offsets(self._kafka, topic, described[topic].partitions)).begin
                 for topic in {at.topic for at in suspects}
             }
+            ends |= {at: OffsetAndMetadata(positions[at], each.topic_id) for at, each in suspects.items()}
+            until_s = time.monotonic() + _AT_ONCE_S
             for at, judged in suspects.items():
                 first = max(positions[at], begins[at.topic][at.partition])
-                for piece in judged.pieces_from(first, _OFFSETS_AT_ONCE):
-                    async for letters in self._letters(piece, find_unusable):
-                        await self._commit(producer, judged.topic_id, letters)
-                    if self._stopped():
-                        return False
-                    if time.monotonic() > until_s:
-                        ends[at] = OffsetAndMetadata(piece.end, judged.topic_id)
-                        break
+                reached = await self._write_range(producer, judged, first, find_unusable, until_s)
+                if self._stopped():
+                    return False
+                ends[at] = OffsetAndMetadata(reached, judged.topic_id)
+                if time.monotonic() > until_s:
+                    break
             moved = {at: end for at, end in ends.items() if end.offset > self._position(at, end.metadata)}
             # aiokafka commits no empty offsets: of topics that have never had a record there are none.
             if offsets := self._positions | moved:
-                async with producer.transaction():
+                async with _transaction(producer):
                     await producer.send_offsets_to_transaction(offsets, self._name)
             self._positions |= moved
             self._committed_at_s = time.monotonic()
@@ -199,13 +200,28 @@ class DeadLetters:
             self._judged |= {at: replace(each, begin=each.end, unusable=False) for at, each in done.items()}
             return len(done) < len(there)
 
+    async def _write_range(
+        self, producer: AIOKafkaProducer, judged: Judged, first: int, find_unusable: FindUnusable, until_s: float
+    ) -> int:
+        """Write the letters of a range from `first` on, until its end or until time is up; return how far it came."""
+        for piece in judged.pieces_from(first, _OFFSETS_AT_ONCE):
+            async with aclosing(self._letters(piece, find_unusable)) as groups:
+                async for letters in groups:
+                    await self._commit(producer, judged.topic_id, letters)
+                    if time.monotonic() > until_s:
+                        end: int = letters[-1].record.offset + 1
+                        return end
+            if time.monotonic() > until_s or self._stopped():
+                return piece.end
+        return judged.end
+
     async def _commit(self, producer: AIOKafkaProducer, topic_id: str, letters: list[Letter]) -> None:
         """Write letters of one topic partition, together with how far it has been dealt with."""
         last = letters[-1].record
         at = TopicPartition(last.topic, last.partition)
         end = OffsetAndMetadata(last.offset + 1, topic_id)
         try:
-            async with producer.transaction():
+            async with _transaction(producer):
                 # Its end waits for what was sent, and does not tell what became of it.
                 for sent in [await _send(producer, letter) for letter in letters]:
                     await sent
@@ -243,10 +259,10 @@ class DeadLetters:
             "topic=%s partition=%d offset=%d: %s",
             SCORE_EVENTS_INVALID, *at, record.offset, refused,
         )  # fmt: skip
-        async with self._producer() as producer, _errors(self._kafka), producer.transaction():
+        async with self._producer() as producer, _errors(self._kafka), _transaction(producer):
             await producer.send_offsets_to_transaction({at: end}, self._name)
 
-    async def _letters(self, judged: Judged, find_unusable: FindUnusable) -> AsyncIterator[list[Letter]]:
+    async def _letters(self, judged: Judged, find_unusable: FindUnusable) -> AsyncGenerator[list[Letter], None]:
         """Yield the letters of a range, in groups that fit one transaction."""
         if judged.topic in (PLAYERS, PRODUCTS):
             found = self._records(judged, None)
@@ -254,16 +270,17 @@ class DeadLetters:
             found = self._records(judged, find_unusable(judged))
         group: list[Letter] = []
         size = 0
-        async for letter in found:
-            group.append(letter)
-            size += len(letter.record.value or b"")
-            if len(group) >= _LETTERS_AT_ONCE or size >= _BYTES_AT_ONCE:
-                yield group
-                group, size = [], 0
+        async with aclosing(found):
+            async for letter in found:
+                group.append(letter)
+                size += len(letter.record.value or b"")
+                if len(group) >= _LETTERS_AT_ONCE or size >= _BYTES_AT_ONCE:
+                    yield group
+                    group, size = [], 0
         if group:
             yield group
 
-    async def _records(self, judged: Judged, reasons: Mapping[int, str] | None) -> AsyncIterator[Letter]:
+    async def _records(self, judged: Judged, reasons: Mapping[int, str] | None) -> AsyncGenerator[Letter, None]:
         """Yield the unusable records of a range.
 
         Args:
@@ -307,15 +324,22 @@ class DeadLetters:
             **self._kafka.for_aiokafka(),
             transactional_id=self._name,
             request_timeout_ms=_REQUEST_TIMEOUT_MS,
+            transaction_timeout_ms=_TRANSACTION_TIMEOUT_MS,
             max_request_size=_LARGEST_BYTES,
             compression_type="lz4",
         )
         try:
             async with kafka_errors(self._kafka):
-                await producer.start()
+                try:
+                    # aiokafka asks for a coordinator for ever, also where there will be none.
+                    async with asyncio.timeout(_REQUEST_TIMEOUT_MS / 1000):
+                        await producer.start()
+                except TimeoutError as error:
+                    what = "begins no transaction, see its transaction.state.log settings"
+                    raise await unavailable(self._kafka, error, what) from error
             yield producer
         finally:
-            await asyncio.gather(producer.stop(), return_exceptions=True)
+            await stop_client(producer)
 
     @asynccontextmanager
     async def _consumer(self, at: TopicPartition) -> AsyncIterator[AIOKafkaConsumer]:
@@ -333,8 +357,20 @@ class DeadLetters:
             consumer.assign([at])
             yield consumer
         finally:
-            # aiokafka's stop lets the cancellation of its own fetches out, as if this task was cancelled.
-            await asyncio.gather(consumer.stop(), return_exceptions=True)
+            await stop_client(consumer)
+
+
+@asynccontextmanager
+async def _transaction(producer: AIOKafkaProducer) -> AsyncIterator[None]:
+    """Commit what the block sends. What it fails with leaves the transaction to the next producer, which aborts it."""
+    async with asyncio.timeout(_TRANSACTION_TIMEOUT_MS / 1000):
+        await producer.begin_transaction()
+        try:
+            yield
+        except _REFUSALS:
+            await producer.abort_transaction()
+            raise
+        await producer.commit_transaction()
 
 
 @asynccontextmanager

@@ -17,6 +17,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError, OffsetOutOfRangeError, RecordTooLargeError
 
 from topology.errors import BrokerUnavailable
+from topology.kafka_clients import stop_client
 from topology.kafka_connection import KafkaConnection
 from topology.kafka_errors import kafka_errors
 from topology.store_copy import StoreCopy
@@ -28,7 +29,6 @@ logger = logging.getLogger(__name__)
 _REQUEST_TIMEOUT_MS: Final = 5_000
 _POLL_TIMEOUT_MS: Final = 200
 _FETCHES_END_S: Final = 0.01
-_STOP_WITHIN_S: Final = 1.0
 _FETCH_MAX_BYTES: Final = 4 << 20
 
 
@@ -275,15 +275,10 @@ class FillSession:
                 await consumer.start()
             yield consumer
         finally:
-            # aiokafka's stop lets the cancellation of its own fetches out, as if this task was cancelled, and then
-            # closes no connection: let the fetches end first, and take what comes out only as a result.
+            # A stop that lets the cancellation of its fetches out closes no connection: let them end first.
             consumer.unsubscribe()
             await asyncio.sleep(_FETCHES_END_S)
-            stopping = asyncio.create_task(consumer.stop())
-            # Over TLS, uvloop waits half a minute for the end of a connection that the answer to a fetch still reached.
-            await asyncio.wait([stopping], timeout=_STOP_WITHIN_S)
-            stopping.cancel()
-            await asyncio.gather(stopping, return_exceptions=True)
+            await stop_client(consumer)
 
 
 async def _apply(copy: StoreCopy, epoch: int, records: Sequence[Any]) -> None:

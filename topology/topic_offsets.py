@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any, NamedTuple
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -10,6 +9,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import for_code
 from aiokafka.structs import OffsetAndMetadata
 
+from topology.kafka_clients import stop_client
 from topology.kafka_connection import KafkaConnection
 from topology.kafka_errors import kafka_errors
 
@@ -55,8 +55,7 @@ async def topic_offsets(kafka: KafkaConnection, topic: str, partitions: int) -> 
             begin = await consumer.beginning_offsets(wanted)
             end = await consumer.end_offsets(wanted)
     finally:
-        # aiokafka's stop can let the cancellation of its own tasks out, as if this task was cancelled.
-        await asyncio.gather(consumer.stop(), return_exceptions=True)
+        await stop_client(consumer)
     return TopicOffsets(*({at.partition: offset for at, offset in offsets.items()} for offsets in (begin, end)))
 
 

@@ -17,6 +17,7 @@ from tests.drivers.producer import Inputs
 from tests.drivers.records import SCORES, TABLES, USED
 from tests.drivers.topic_reader import read_topic
 from tests.waiting import wait_until
+from topology import dead_letters
 from topology.dead_letters import DeadLetters
 from topology.judged import Judged
 from topology.topic_ids import topic_ids
@@ -102,6 +103,51 @@ def test_letters_that_the_topic_does_not_take_keep_no_others_back(
         anew.note([Judged(SCORE_EVENTS, ids[SCORE_EVENTS].topic_id, 0, 0, end + 1, unusable=True)])
         assert anew.write(find_unusable) is False
         assert [(judged.begin, judged.end) for judged in asked] == [(end, end + 1)], "what retention has taken is gone"
+
+
+def test_letters_that_take_long_are_written_bit_by_bit_and_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dead_letters, "_AT_ONCE_S", 0.0)
+    monkeypatch.setattr(dead_letters, "_LETTERS_AT_ONCE", 2)
+    monkeypatch.setattr(dead_letters, "_OFFSETS_AT_ONCE", 4)
+    with Broker(tmp_path / "kafka") as broker:
+        inputs = Inputs(broker.connection)
+        asyncio.run(create_missing(broker.connection, [TopicSpec(SCORE_EVENTS, 1)]))
+        inputs.create_topics()
+        inputs.send(SCORE_EVENTS, [(None, str(number).encode()) for number in range(7)])
+        records = read_topic(inputs.kafka, SCORE_EVENTS)
+        ids = asyncio.run(topic_ids(broker.connection, [SCORE_EVENTS]))
+        letters = DeadLetters(broker.connection, "app", stopped=lambda: False)
+        letters.note([Judged(SCORE_EVENTS, ids[SCORE_EVENTS].topic_id, 0, 0, len(records), unusable=True)])
+
+        def find_unusable(judged: Judged) -> dict[int, str]:
+            return dict.fromkeys(range(judged.begin, judged.end), "no event")
+
+        calls: dict[int, bool] = {}
+
+        def written() -> int:
+            # A new broker may have to be asked again.
+            more = letters.write(find_unusable)
+            calls[letters.counts.total()] = more
+            return letters.counts.total()
+
+        wait_until(lambda: written() == 7, WRITTEN_WITHIN_S, "all letters are written")
+        calls.pop(0, None)
+        assert calls == {2: True, 4: True, 6: True, 7: False}, "each call writes one group"
+        letters_read = read_topic(inputs.kafka, SCORE_EVENTS_INVALID)
+        assert sorted(record.value for record in letters_read) == [str(number).encode() for number in range(7)]
+
+
+def test_a_broker_that_begins_no_transaction_holds_the_stream_up_for_seconds_only(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    # As one broker is that was given its topics' replication factors and not this one.
+    with Broker(tmp_path / "kafka", settings={"transaction.state.log.replication.factor": "3"}) as broker:
+        letters = DeadLetters(broker.connection, "app", stopped=lambda: False)
+        assert letters.write(lambda _: {}) is False
+    assert "dead letters are written later: " in caplog.text
+    assert "begins no transaction, see its transaction.state.log settings" in caplog.text
 
 
 def send_all(inputs: Inputs) -> None:
