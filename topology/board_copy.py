@@ -101,8 +101,15 @@ class BoardCopy(StoreCopy):
                 yield product_id, value
 
     def _use(self, record: Record) -> None:
-        product_id, new = self._decode(record)
+        product_id = self._product_id(record)
         old = self._changes[product_id] if product_id in self._changes else self._stored(product_id)
+        try:
+            new = None if record.value is None else Board.from_json(record.value)
+        except InvalidRecord:
+            if old is not None:
+                # Compaction keeps it in place of the board.
+                self._lacking.setdefault(product_id, _Lacking(record.offset, time.monotonic()))
+            raise
         merged = None if new is None else merge(old, new, self.places)
         if merged != old:
             self._changes[product_id] = merged
@@ -132,9 +139,9 @@ class BoardCopy(StoreCopy):
         value = self.store.get(product_id)
         return None if value is None else Board.from_json(value)
 
-    def _decode(self, record: Record) -> tuple[int, Board | None]:
+    def _product_id(self, record: Record) -> int:
         key = record.key or b""
         product_id = parse_id(key.decode("utf-8", "replace"))
         if partition_of_key(key, self.partition_count or 1) != self.partition:
             raise InvalidRecord(MISPLACED, f"key {product_id} in partition {self.partition}")
-        return product_id, None if record.value is None else Board.from_json(record.value)
+        return product_id

@@ -172,6 +172,21 @@ def test_a_board_record_that_cannot_be_used_is_counted_and_passed(key: bytes | N
     assert driver.boards[0].position == 1
 
 
+def test_a_board_whose_key_got_a_record_that_cannot_be_used_is_to_be_published_over_it() -> None:
+    driver = StoresDriver(partitions=1)
+    copy = driver.boards[0]
+    whole = board((3, 40))
+    driver.feed_board(b"1", whole.to_json())
+    for key in (b"1", b"2", b"01"):
+        driver.feed_board(key, b'{"generation": 9}')
+    assert stored(driver, 1) == whole
+    assert [product_id for product_id, _ in copy.lacking(0.0)] == [1], "compaction keeps the last record of a key"
+    assert copy.fill is not None
+    assert (copy.fill.position, copy.position) == (1, 4)
+    driver.feed_board(b"1", whole.to_json())
+    assert list(copy.lacking(0.0)) == []
+
+
 def test_a_board_in_the_wrong_partition_is_not_used() -> None:
     driver = StoresDriver(partitions=4)
     wrong = (partition_for(1, 4) + 1) % 4
