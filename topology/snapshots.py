@@ -29,13 +29,17 @@ class Survey(NamedTuple):
 
     Attributes:
         newly_known: pending entries whose player and product exist now and did not when the query started.
-        short_boards: boards that were full and have fewer than `depth` entries left to show.
+        short_boards: boards of existing products that were full and have fewer than `depth` entries left to show.
         pending_lost: entries that fell out of a pending list, of boards that they may have a place on by now.
+        pending_shown: pending entries whose player and product exist now, so that they are shown.
+        at_risk: those of them in a full list: the next better one of an unknown id pushes one out.
     """
 
     newly_known: int
     short_boards: int
     pending_lost: int
+    pending_shown: int
+    at_risk: int
 
 
 def ids(session: SparkSession, column: str, values: Iterable[int]) -> DataFrame:
@@ -53,10 +57,16 @@ def latest_boards(records: DataFrame) -> DataFrame:
     Returns:
         `product_id, generation, known, pending, pending_lost`, the lists as `leaderboard.ENTRY`.
     """
-    boards = records.select(
-        F.expr("try_cast(CAST(key AS string) AS bigint)").alias("product_id"),
-        F.from_json(F.col("value").cast("string"), BOARD_SCHEMA).alias("board"),
-    ).where("product_id IS NOT NULL AND board.generation IS NOT NULL")
+    boards = (
+        records.select(
+            F.expr("try_cast(CAST(key AS string) AS bigint)").alias("product_id"),
+            F.col("key").cast("string").alias("key"),
+            F.from_json(F.col("value").cast("string"), BOARD_SCHEMA).alias("board"),
+        )
+        # No more than what the stores take: a record that they leave out must not replace a board that they serve.
+        .where("CAST(product_id AS string) = key AND board.generation IS NOT NULL AND board.pending_lost IS NOT NULL")
+        .where("board.known IS NOT NULL AND board.pending IS NOT NULL")
+    )
     # All that is made of boards by product follows this partitioning.
     collected = (
         boards.repartition(TASKS_BESIDE, "product_id")
@@ -129,18 +139,23 @@ def survey(boards: DataFrame, before: Rows, now: Rows, *, depth: int, places: in
     )
     # What was lost ranks below each pending entry that was kept: those that are shown may fill the board without it.
     lost = F.when(F.col("product_exists") & (F.col("pending_shown") < depth), F.col("pending_lost"))
+    pending = boards.select("product_id", "pending_lost", (F.size("pending") == places).alias("pending_full"))
     row = (
-        per_board.join(boards.select("product_id", "pending_lost"), "product_id")
+        per_board.join(pending, "product_id")
         .join(now.products.withColumn("product_exists", F.lit(True)), "product_id", "left")
         .agg(
             F.coalesce(F.sum("newly_known"), F.lit(0)).alias("newly_known"),
-            F.count_if((F.col("kept") >= places) & (F.col("shown") < depth)).alias("short_boards"),
+            F.count_if(F.col("product_exists") & (F.col("kept") >= places) & (F.col("shown") < depth)).alias(
+                "short_boards"
+            ),
             F.coalesce(F.sum(lost), F.lit(0)).alias("pending_lost"),
+            F.coalesce(F.sum("pending_shown"), F.lit(0)).alias("pending_shown"),
+            F.coalesce(F.sum(F.when(F.col("pending_full"), F.col("pending_shown"))), F.lit(0)).alias("at_risk"),
         )
         .first()
     )
     assert row is not None, "an aggregate without a group has one row"
-    return Survey(row.newly_known, row.short_boards, row.pending_lost)
+    return Survey(**row.asDict())
 
 
 def write(frame: DataFrame, uri: str) -> None:
@@ -180,8 +195,11 @@ def _entries(name: str) -> Column:
         "named_struct('score', e.score, 'neg_timestamp', -e.timestamp, 'neg_partition', -e.partition,"
         " 'neg_offset', -e.offset, 'player_id', e.player_id)"
     )
-    union = f"array_distinct(flatten(transform(boards, board -> transform(board.{name}, e -> {entry}))))"
-    return F.sort_array(F.expr(union), asc=False).cast(f"array<{ENTRY}>").alias(name)
+    every = f"sort_array(flatten(transform(boards, board -> transform(board.{name}, e -> {entry}))), false)"
+    # Equal ones stand beside each other. To look for each among all others takes minutes once a product has some
+    # thousand records.
+    once = f"transform(array({every}), every -> filter(every, (e, i) -> i = 0 OR e <> every[i - 1]))[0]"
+    return F.expr(once).cast(f"array<{ENTRY}>").alias(name)
 
 
 def _exploded(boards: DataFrame) -> DataFrame:
@@ -197,8 +215,8 @@ def _with_existence(entries: DataFrame, players: DataFrame, products: DataFrame)
     product = products.withColumn("product_exists", F.lit(True))
     joined = (
         entries.withColumn("player_id", F.col("entry.player_id"))
-        .join(player, "player_id", "left")
-        .join(product, "product_id", "left")
+        .join(F.broadcast(player), "player_id", "left")
+        .join(F.broadcast(product), "product_id", "left")
     )
     exists = F.col("player_exists").isNotNull() & F.col("product_exists").isNotNull()
     return joined.select(*entries.columns, exists.alias("exists"))

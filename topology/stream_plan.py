@@ -117,6 +117,9 @@ def plan_refresh(
         return Plan(Next.NEW_GENERATION, f"deletes left {survey.short_boards} boards with places to fill")
     if may_begin_anew and survey.pending_lost and rows_added:
         return Plan(Next.NEW_GENERATION, f"{survey.pending_lost} pending scores were lost, and may be known by now")
+    if may_begin_anew and survey.at_risk:
+        # The state goes on having them as pending. Once one is pushed out, only its event could bring it back.
+        return Plan(Next.NEW_GENERATION, f"{survey.at_risk} scores that are shown may be pushed out by unknown ids")
     if survey.newly_known:
         return Plan(Next.REFRESH, f"{survey.newly_known} pending scores have become known")
     if survey.pending_lost and rows_added_since:
@@ -144,6 +147,7 @@ class Surveys:
         self._surveyed: TableChanges | None = None
         self._surveyed_at_s = -math.inf
         self._surveyed_events = 0
+        self._pending_are_shown = False
         self._look_again_at_s = math.inf
         self._may_begin_anew_at_s = -math.inf
 
@@ -175,9 +179,11 @@ class Surveys:
         """
         if self._now_s() - self._surveyed_at_s < self._every_s:
             return False
-        # Who has come to exist since the snapshot is pending to the query, from the first score on.
-        may_be_pending = changes.added > self._in_snapshot.added and events > self._surveyed_events
-        return may_be_pending or changes != self._surveyed or self._now_s() >= self._look_again_at_s
+        # Who has come to exist since the snapshot is pending to the query, from the first score on; and scores that are
+        # shown and pending can be pushed out.
+        pending_matter = changes.added > self._in_snapshot.added or self._pending_are_shown
+        may_have_changed = pending_matter and events > self._surveyed_events
+        return may_have_changed or changes != self._surveyed or self._now_s() >= self._look_again_at_s
 
     def begin(self, changes: TableChanges, events: int) -> None:
         """Note that they are compared; see `is_due`."""
@@ -190,8 +196,9 @@ class Surveys:
             survey: how the boards and the tables fit together.
             changes: how the tables had changed when it was begun.
         """
+        self._pending_are_shown = survey.pending_shown > 0
         may_begin_anew = self._now_s() >= self._may_begin_anew_at_s
-        if not may_begin_anew and (survey.short_boards or survey.pending_lost):
+        if not may_begin_anew and (survey.short_boards or survey.pending_lost or survey.at_risk):
             # When that may be mended, also if no table changes until then.
             self._look_again_at_s = self._may_begin_anew_at_s
         before = self._added_before_generation

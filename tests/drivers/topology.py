@@ -111,7 +111,10 @@ class TopologyDriver:
 
     def published(self, boards: Mapping[int, Board]) -> DataFrame:
         """Return boards as Spark reads them from `high-scores`."""
-        rows: list[tuple[Any, Any]] = [(str(product).encode(), board.to_json()) for product, board in boards.items()]
+        return self.published_values([(str(product).encode(), board.to_json()) for product, board in boards.items()])
+
+    def published_values(self, rows: Sequence[tuple[bytes, bytes | None]]) -> DataFrame:
+        """Return keys and values as Spark reads them from `high-scores`."""
         return _frame(self.session, rows, _BOARDS_SCHEMA)
 
 

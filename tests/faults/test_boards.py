@@ -79,6 +79,22 @@ def test_scores_of_unknown_players_push_nobody_out(world: MakeWorld) -> None:
     fault.check()
 
 
+def test_scores_of_unknown_players_push_nobody_out_who_was_unknown_himself(world: MakeWorld) -> None:
+    # Nobody else comes or goes, so nothing else makes the stream look at the tables again.
+    fault = world(mix=Mix(delete=0, rename=0, stranger=0))
+    own_board(fault)
+    play(fault, (9_000, _STRANGERS[0]))
+    fault.flow.wait_for(500)
+    fault.flow.send([row("players", _STRANGERS[0], "No stranger")])
+    path = f"/leaderboard/{_PRODUCT}"
+    fault.wait_until(lambda: fault.instance.get(path).status_code == 200, 60, "the score is shown")
+    # Longer than the stream takes to look at the tables again, and once more.
+    fault.flow.wait_for(4_000)
+    play(fault, *((10_000 + score, player) for score, player in enumerate(_STRANGERS[1:])))
+    fault.flow.wait_for(1_000)
+    fault.check()
+
+
 def test_odd_timestamps(world: MakeWorld) -> None:
     fault = world()
     own_board(fault)

@@ -12,7 +12,7 @@ from tests.drivers.topology import EPOCH_MS, Score, TopologyDriver, numbered
 from topology import snapshots
 from topology.description import describe
 from topology.leaderboard import PLACES, publish
-from topology.records import SPARE_FACTOR, Board, merge, rank
+from topology.records import SPARE_FACTOR, Board, Entry, merge, rank
 from topology.spark import Spark
 
 MakeDriver = Callable[..., TopologyDriver]
@@ -227,10 +227,60 @@ class TestGenerations:
         def survey(*players: int) -> snapshots.Survey:
             return snapshots.survey(latest, before, _rows(driver(players=players)), depth=1, places=2)
 
-        assert survey(1, 2, 3) == snapshots.Survey(newly_known=0, short_boards=0, pending_lost=1)
+        nothing = snapshots.Survey(newly_known=0, short_boards=0, pending_lost=0, pending_shown=0, at_risk=0)
+        assert survey(1, 2, 3) == nothing._replace(pending_lost=1)
         # Both that were kept rank above the one that was lost, and fill the board.
-        assert survey(1, 2, 3, 4) == snapshots.Survey(newly_known=2, short_boards=0, pending_lost=0)
-        assert survey(2, 3) == snapshots.Survey(newly_known=0, short_boards=1, pending_lost=1)
+        assert survey(1, 2, 3, 4) == nothing._replace(newly_known=2, pending_shown=2, at_risk=2)
+        assert survey(2, 3) == nothing._replace(short_boards=1, pending_lost=1)
+
+    def test_pending_scores_that_are_shown_are_at_risk_in_a_full_list_only(self, driver: MakeDriver) -> None:
+        scores = numbered([Score(9, 4), Score(8, 5), Score(7, 5)])
+        now = _rows(driver(players=(1, 2, 3, 4)))
+        found = []
+        for count in (1, 2, 3):
+            records = driver(depth=1).published(driver(depth=1).boards(scores[:count]))
+            boards = snapshots.of_generation(snapshots.latest_boards(records), 1, 2)
+            survey = snapshots.survey(boards, now, now, depth=1, places=2)
+            found.append((survey.newly_known, survey.pending_shown, survey.at_risk))
+        assert found == [(0, 1, 0), (0, 1, 1), (0, 1, 1)]
+
+    def test_a_board_whose_product_was_deleted_is_not_short(self, driver: MakeDriver) -> None:
+        boards = driver(depth=1).boards(numbered([Score(9, 1), Score(8, 1)]))
+        latest = snapshots.of_generation(snapshots.latest_boards(driver().published(boards)), 1, 2)
+        before, nobody = _rows(driver()), _rows(driver(players=()))
+        assert snapshots.survey(latest, before, nobody, depth=1, places=2).short_boards == 1
+        for players in ((1, 2, 3), ()):
+            now = _rows(driver(players=players, products=()))
+            assert snapshots.survey(latest, before, now, depth=1, places=2).short_boards == 0
+
+    @pytest.mark.parametrize(
+        ("key", "value"),
+        [
+            (b"01", Board(2, (), ()).to_json()),
+            (b" 1", Board(2, (), ()).to_json()),
+            (b"1", b'{"generation": 2}'),
+            (b"1", b'{"generation": 2, "known": [], "pending": []}'),
+            (b"1", b'{"generation": 2, "known": [], "pending_lost": 0}'),
+            (b"1", b'{"known": [], "pending": [], "pending_lost": 0}'),
+            (b"1", b"no board"),
+            (b"1", None),
+        ],
+    )
+    def test_a_record_that_no_store_takes_replaces_no_board(
+        self, driver: MakeDriver, key: bytes, value: bytes | None
+    ) -> None:
+        made = driver().published({1: Board(1, _entries(2), ())})
+        frame = made.union(driver().published_values([(key, value)]))
+        [row] = snapshots.latest_boards(frame).collect()
+        assert (row.product_id, row.generation, len(row.known)) == (1, 1, 2)
+
+    def test_of_many_records_of_a_product_each_entry_is_on_the_board_once(self, driver: MakeDriver) -> None:
+        entries = _entries(40)
+        values = [Board(1, entries[at : at + 4], entries[at : at + 2]).to_json() for at in range(37)]
+        frame = driver().published_values([(b"1", value) for value in values])
+        [row] = snapshots.latest_boards(frame).collect()
+        assert [entry.score for entry in row.known] == [float(score) for score in range(39, -1, -1)]
+        assert [entry.score for entry in row.pending] == [float(score) for score in range(37, -1, -1)]
 
     def test_a_row_that_lies_in_two_partitions_of_its_table_counts_once(self, spark: Spark) -> None:
         ids = snapshots.ids(spark.session, "player_id", iter([2, 1, 2]))
@@ -270,6 +320,10 @@ def test_the_description_names_every_topic_and_store() -> None:
     text = describe()
     for name in ("score-events", "players", "products", "high-scores", "leader-boards"):
         assert name in text
+
+
+def _entries(count: int) -> tuple[Entry, ...]:
+    return tuple(score.entry for score in numbered(Score(score, 1) for score in range(count)))
 
 
 def _rows(driver: TopologyDriver) -> snapshots.Rows:

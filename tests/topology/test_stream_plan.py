@@ -8,7 +8,7 @@ from topology.histogram import Histogram
 from topology.snapshots import Survey
 from topology.stream_plan import FloorsAge, Lateness, Next, Plan, Surveys, floors_are_old, plan_refresh
 
-NOTHING = Survey(newly_known=0, short_boards=0, pending_lost=0)
+NOTHING = Survey(newly_known=0, short_boards=0, pending_lost=0, pending_shown=0, at_risk=0)
 
 
 @pytest.mark.parametrize(
@@ -23,6 +23,10 @@ NOTHING = Survey(newly_known=0, short_boards=0, pending_lost=0)
         (NOTHING._replace(pending_lost=1), False, True, None),
         (NOTHING._replace(pending_lost=1), True, False, None),
         (NOTHING._replace(pending_lost=1, newly_known=1), True, True, Next.NEW_GENERATION),
+        (NOTHING._replace(pending_shown=1), True, True, None),
+        (NOTHING._replace(pending_shown=1, at_risk=1), True, True, Next.NEW_GENERATION),
+        (NOTHING._replace(pending_shown=1, at_risk=1), True, False, None),
+        (NOTHING._replace(pending_shown=1, at_risk=1, newly_known=1), True, False, Next.REFRESH),
     ],
 )
 def test_a_refresh_does_what_the_tables_ask_for(
@@ -156,6 +160,23 @@ def test_who_was_added_and_plays_later_does_not_stay_pending() -> None:
     plan = stream.finds(NOTHING._replace(newly_known=1))
     assert plan is not None
     assert plan.next is Next.REFRESH
+
+
+@pytest.mark.parametrize(("shown", "due"), [(0, False), (1, True)])
+def test_scores_that_are_shown_and_pending_are_looked_after_as_long_as_events_come(shown: int, due: bool) -> None:
+    stream = Surveyed()
+    assert stream.finds(NOTHING._replace(pending_shown=shown)) is None
+    assert not stream.is_due_after(60), "nobody has played since"
+    stream.events = 5
+    assert stream.is_due_after(0) is due
+
+
+def test_scores_at_risk_have_their_generation_when_one_may_begin() -> None:
+    stream = Surveyed()
+    stream.surveys.generation_took(360)
+    assert stream.finds(NOTHING._replace(pending_shown=1, at_risk=1)) is None
+    assert not stream.is_due_after(3500 - 60)
+    assert stream.is_due_after(100)
 
 
 @pytest.mark.parametrize(
