@@ -124,6 +124,16 @@ def test_the_reference_lists_every_topic() -> None:
     }
 
 
+def test_the_reference_has_the_settings_that_topics_are_created_with() -> None:
+    found: dict[str, list[str]] = {}
+    for line in REFERENCE.section("## Topics").splitlines():
+        if line.startswith("- "):
+            names, settings = line.split(": ")
+            found |= dict.fromkeys(codes(names), codes(settings))
+    created = {spec.name: [f"{key}={value}" for key, value in spec.config.items()] for spec in (*INPUTS, *OUTPUTS)}
+    assert found == {name: settings for name, settings in created.items() if settings}
+
+
 def test_the_board_of_the_reference_is_one() -> None:
     block = next(block for block in REFERENCE.blocks() if block.language == "json")
     board = Board.from_json(block.code.encode())
