@@ -5,7 +5,6 @@ A JVM writes its archive at the end of a training run. Nothing depends on one: w
 
 import hashlib
 import logging
-import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,7 +81,8 @@ def _key(java: Java, class_path: Iterable[Path]) -> str:
 
 
 def _make(archive: Path, train: Callable[[str], None]) -> None:
-    part = archive.with_suffix(f".{os.getpid()}.part")
+    # Whoever makes it has the lock, so one that was killed has left its file under this name, and it is written anew.
+    part = archive.with_suffix(".part")
     try:
         train(f"-XX:ArchiveClassesAtExit={part}")
         part.rename(archive)

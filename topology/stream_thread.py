@@ -1,7 +1,8 @@
 """The stream thread: runs the topology in the background, through its states.
 
 A start always catches up first: micro-batches, as fast as the cores go. Then the same checkpoint goes on in real time.
-Real time commits at the end of a batch only, so every planned restart waits for a commit and comes right after it.
+Real time commits at the end of a batch only, so a planned restart waits for a commit and comes right after it; one that
+falls behind does not wait.
 """
 
 from __future__ import annotations

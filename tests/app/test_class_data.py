@@ -1,12 +1,25 @@
 """Class data archives: which installation one belongs to."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from app.class_data import ClassData
 from app.java import Java
+
+KILLED = """
+import os, pathlib, sys
+from app.class_data import ClassData
+
+def train(flag):
+    pathlib.Path(flag.partition("=")[2]).write_bytes(b"half")
+    os._exit(0)
+
+ClassData("spark", pathlib.Path(sys.argv[1])).make(train)
+"""
 
 
 @pytest.mark.parametrize(("later_s", "same"), [(0.0, True), (-0.5, True), (1.0, False)])
@@ -28,3 +41,16 @@ def test_an_archive_fits_one_order_of_the_class_path(tmp_path: Path) -> None:
     java = Java(Path("java"), "17", "openjdk 17")
     there, back = (ClassData.of("spark", tmp_path, java, order) for order in (jars, reversed(jars)))
     assert there.archive != back.archive
+
+
+def test_what_a_killed_maker_left_does_not_stay(tmp_path: Path) -> None:
+    archive = tmp_path / "spark-17-a.jsa"
+    subprocess.run([sys.executable, "-c", KILLED, archive], check=True)
+    assert any(path.read_bytes() == b"half" for path in tmp_path.iterdir())
+
+    def train(flag: str) -> None:
+        Path(flag.partition("=")[2]).write_bytes(b"whole")
+
+    ClassData("spark", archive).make(train)
+    assert archive.read_bytes() == b"whole"
+    assert not any(path.read_bytes() == b"half" for path in tmp_path.iterdir())
