@@ -14,7 +14,7 @@ PACKAGES = ("topology", "api", "app")
 _TOPOLOGY = """
     errors records kafka_connection kafka_errors kafka_clients topics topic_ids topic_offsets partitioner
     description diagram
-    judged failures score_events leaderboard
+    judged failures score_events first_look leaderboard
     spark checkpoint snapshots generations
     stores stores.protocol stores.memory stores.rocksdb stores.directory global_table
     histogram freshness stream_status measures

@@ -6,7 +6,7 @@ LeaderboardError
 │   ├── TopicMissing        a topic does not exist (yet)
 │   ├── TopicChanged        a topic is not the one any more that a query was started on
 │   ├── QueryFailed         Spark ended the streaming query
-│   └── GenerationOutdated  boards of a later generation than the checkpoint's are published
+│   └── GenerationOutdated  what a generation was begun on is no longer so, or boards of a later one are published
 └── Fix                 the same call fails until somebody changes something
     ├── InvalidRecord       a record's bytes cannot be used
     ├── StateUnusable       a directory of the service cannot be read or written
@@ -52,7 +52,10 @@ class QueryFailed(Retry):
 
 
 class GenerationOutdated(Retry):
-    """Boards of a later generation than the checkpoint's are published; another one has to begin."""
+    """Another generation has to begin.
+
+    Boards of a later one than the checkpoint's are published, or events are gone that its floors were taken from.
+    """
 
 
 class InvalidRecord(Fix):

@@ -7,12 +7,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
 from topology import generations, score_events, snapshots
 from topology.checkpoint import CheckpointDirectory
 from topology.errors import GenerationOutdated
+from topology.first_look import NewestEvents
 from topology.generations import Generation
 from topology.global_table import TableChanges
 from topology.judged import Judged
@@ -52,12 +54,14 @@ class GenerationRun:
         directory: the checkpoint URI.
         generation: what is worked on.
         source: the global tables.
+        newest: events that its first query will read; None when there was no look at them.
     """
 
     spark: Spark
     directory: CheckpointDirectory
     generation: Generation
     source: TableSource
+    newest: NewestEvents | None = None
 
     def tables_on_disk(self, name: str) -> Tables:
         """Write the tables and floors of now, and return them as a query in real time takes them: as files.
@@ -96,14 +100,26 @@ class GenerationRun:
             if other.startswith(TABLES) and other != name:
                 self.directory.delete(f"{self.generation.name}/{other}")
 
-    def catch_up(self) -> StreamQuery:
+    def catch_up(self, floors: DataFrame | None) -> StreamQuery:
         """Start working off what waits in the source, in micro-batches.
 
-        They take tables from memory, so nothing has to be written first; and no floors, since to read all boards takes
-        longer than what the floors of a start would save.
+        They take tables from memory, so nothing has to be written first.
+
+        Args:
+            floors: of a snapshot of this generation. Without one they are those of its seed, or of the newest events:
+                to read all boards first takes longer than what the floors of a short backlog would save.
         """
         with translated():
-            tables = Tables(*table_rows(self.spark, self.source), floors=None, seed=self._seed())
+            seed = self._seed()
+            # Whoever counts for a floor has to be known to the query, so both take the same ids.
+            players = pa.array(self.source.player_ids(), pa.int64())
+            products = pa.array(self.source.product_ids(), pa.int64())
+            if floors is None and seed is not None:
+                floors = snapshots.seed_floors(seed, self.generation.places)
+            elif floors is None and self.newest is not None:
+                of_newest = self.newest.floors(players, products, self.generation.places)
+                floors = snapshots.in_memory(self.spark.session, of_newest)
+            tables = Tables(*_rows(self.spark, players, products), floors, seed)
         return self._start(tables, {"availableNow": True}, catching_up=True)
 
     def real_time(self, tables: Tables, checkpoint_interval_s: int) -> StreamQuery:
@@ -141,7 +157,11 @@ class GenerationRun:
 
 def table_rows(spark: Spark, source: TableSource) -> snapshots.Rows:
     """Return the rows of the global tables as they are now."""
+    return _rows(spark, source.player_ids(), source.product_ids())
+
+
+def _rows(spark: Spark, players: Iterable[int] | pa.Array, products: Iterable[int] | pa.Array) -> snapshots.Rows:
     return snapshots.Rows(
-        snapshots.ids(spark.session, "player_id", source.player_ids()),
-        snapshots.ids(spark.session, "product_id", source.product_ids()),
+        snapshots.ids(spark.session, "player_id", players),
+        snapshots.ids(spark.session, "product_id", products),
     )

@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from topology.records import SPARE_FACTOR
-from topology.score_events import parse
+from topology.score_events import entries, parse
 
 TOPOLOGY_VERSION = 1
 """Raised when a change makes the state of an older checkpoint unusable; a start then begins a new generation."""
@@ -68,14 +68,14 @@ def above_floor(events: DataFrame, floors: DataFrame) -> DataFrame:
     """Drop the events below the last kept place of their board; they cannot change it."""
     joined = events.join(F.broadcast(floors), "product_id", "left")
     # An equal score passes: after a failure the entry that is the floor has to get back into the state.
-    return joined.where("floor IS NULL OR entry.score >= floor").drop("floor")
+    return joined.where("floor IS NULL OR score >= floor").drop("floor")
 
 
 def join_tables(events: DataFrame, players: DataFrame, products: DataFrame) -> DataFrame:
-    """Add `known`: whether the event's player and product exist. Left joins: nobody's score is lost by timing."""
+    """Return entries with `known`: whether player and product exist. Left joins: nobody's score is lost by timing."""
     player = F.broadcast(players.withColumn("player_exists", F.lit(True)))
     product = F.broadcast(products.withColumn("product_exists", F.lit(True)))
-    joined = events.join(player, "player_id", "left").join(product, "product_id", "left")
+    joined = entries(events).join(player, "player_id", "left").join(product, "product_id", "left")
     known = F.col("player_exists").isNotNull() & F.col("product_exists").isNotNull()
     return joined.select("product_id", "entry", known.alias("known"))
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from itertools import permutations
 from typing import Final
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -61,27 +63,41 @@ only a `]` may follow the object, in an object only a comma or a brace; when it 
 
 
 def parse(scores: DataFrame) -> DataFrame:
-    """Return the usable events: `product_id, player_id, entry`; those that cannot be used are counted and dropped.
+    """Return the usable events, as `judge` does; those that cannot be used are counted and dropped.
 
     Args:
         scores: `value binary, partition int, offset bigint, timestamp timestamp`, as Spark's Kafka source gives them.
     """
-    return (
-        judge(scores)
-        .observe("events", F.count(F.lit(1)).alias("total"), F.count("reason").alias("invalid"))
-        .where("reason IS NULL")
-        .select(
-            "product_id",
+    counts = F.count(F.lit(1)).alias("total"), F.count("reason").alias("invalid")
+    return judge(scores).observe("events", *counts).where("reason IS NULL")
+
+
+def entries(events: DataFrame) -> DataFrame:
+    """Return usable events as entries of boards: `product_id, player_id, entry`.
+
+    Args:
+        events: as `parse` returns them.
+    """
+    return with_player(events).select(
+        "product_id",
+        "player_id",
+        F.struct(
+            "score",
+            (-F.unix_millis("timestamp")).alias("neg_timestamp"),
+            (-F.col("partition")).alias("neg_partition"),
+            (-F.col("offset")).alias("neg_offset"),
             "player_id",
-            F.struct(
-                "score",
-                (-F.unix_millis("timestamp")).alias("neg_timestamp"),
-                (-F.col("partition")).alias("neg_partition"),
-                (-F.col("offset")).alias("neg_offset"),
-                "player_id",
-            ).alias("entry"),
-        )
+        ).alias("entry"),
     )
+
+
+def with_player(events: DataFrame) -> DataFrame:
+    """Add the player of plain events: a step of its own, since most events are below their floor and need none.
+
+    Args:
+        events: as `judge` or `parse` returns them.
+    """
+    return events.withColumn("player_id", F.coalesce("player_id", _plain_field("player_id", "bigint")))
 
 
 def judge(scores: DataFrame) -> DataFrame:
@@ -91,8 +107,8 @@ def judge(scores: DataFrame) -> DataFrame:
         scores: see `parse`.
 
     Returns:
-        `reason string, score double, product_id bigint, player_id bigint, partition int, offset bigint,
-        timestamp timestamp`.
+        `reason string, text string, score double, product_id bigint, player_id bigint, partition int, offset bigint,
+        timestamp timestamp`. The player of a plain event is null: see `with_player`.
     """
     text = F.col("value").cast("string")
     # As text first: numbers in quotes are numbers, and what is no number is told apart from what is absent.
@@ -106,7 +122,7 @@ def judge(scores: DataFrame) -> DataFrame:
         "is_plain",
         _either("score", "double", _number("event.score")),
         _either("product_id", "bigint", _integer("event.product_id")),
-        _either("player_id", "bigint", _integer("event.player_id")),
+        _integer("event.player_id").alias("player_id"),
         *place,
     )
     reason = F.expr(
@@ -121,7 +137,7 @@ def judge(scores: DataFrame) -> DataFrame:
                  WHEN product_id IS NULL THEN '{PRODUCT_REASON}'
                  ELSE '{PLAYER_REASON}' END"""
     )
-    return fields.select(reason.alias("reason"), "score", "product_id", "player_id", *place)
+    return fields.select(reason.alias("reason"), "text", "score", "product_id", "player_id", *place)
 
 
 def unusable(scores: DataFrame) -> DataFrame:
@@ -133,10 +149,37 @@ def unusable(scores: DataFrame) -> DataFrame:
     return judge(scores).where("reason IS NOT NULL").select("offset", "reason")
 
 
+def plain_events(values: pa.Array) -> pa.Table:
+    """Return the events that need no JSON reader, of any values of records, as Arrow has them.
+
+    Args:
+        values: binary.
+
+    Returns:
+        `product_id bigint, player_id bigint, score double`, what `judge` and `entries` make of these values.
+    """
+    # What is no UTF-8 has no match.
+    texts = values.cast(pa.string(), safe=False)
+    texts = texts.filter(pc.match_substring_regex(texts, _PLAIN_EVENT), null_selection_behavior="drop")
+
+    types = {"product_id": pa.int64(), "player_id": pa.int64(), "score": pa.float64()}
+    found = {name: pc.extract_regex(texts, _field_pattern(name)) for name in types}
+    return pa.table({name: pc.struct_field(found[name], "number").cast(of_type) for name, of_type in types.items()})
+
+
+def _field_pattern(name: str) -> str:
+    """Return what finds a field in the text of a plain event."""
+    return rf'"{name}"{_SPACE}:{_SPACE}(?<number>[-.0-9]+)'
+
+
+def _plain_field(name: str, of_type: str) -> Column:
+    """Return a field out of the text of a plain event."""
+    return F.regexp_extract("text", _field_pattern(name), 1).try_cast(of_type)
+
+
 def _either(name: str, of_type: str, otherwise: Column) -> Column:
     """Return a field: out of the text of a plain event, otherwise as the JSON reader has it."""
-    plain = F.regexp_extract("text", rf'"{name}"{_SPACE}:{_SPACE}([-.0-9]+)', 1).try_cast(of_type)
-    return F.when(F.col("is_plain"), plain).otherwise(otherwise).alias(name)
+    return F.when(F.col("is_plain"), _plain_field(name, of_type)).otherwise(otherwise).alias(name)
 
 
 def _number(name: str) -> Column:

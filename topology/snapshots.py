@@ -42,9 +42,13 @@ class Survey(NamedTuple):
     at_risk: int
 
 
-def ids(session: SparkSession, column: str, values: Iterable[int]) -> DataFrame:
+def ids(session: SparkSession, column: str, values: Iterable[int] | pa.Array) -> DataFrame:
     """Return ids as one column `column bigint`, in one partition, each once: a join must not double a score."""
-    table = pa.table({column: pa.array(values, pa.int64()).unique()})
+    return in_memory(session, pa.table({column: pa.array(values, pa.int64()).unique()}))
+
+
+def in_memory(session: SparkSession, table: pa.Table) -> DataFrame:
+    """Return a small table in one partition."""
     return session.createDataFrame(table).coalesce(1)
 
 
@@ -93,6 +97,11 @@ def floors(boards: DataFrame, places: int) -> DataFrame:
     """Return the last kept score of each full board, of `of_generation`: `product_id bigint, floor double`."""
     full = boards.where(F.size("known") == places)
     return full.select("product_id", F.element_at("known", places).score.alias("floor"))
+
+
+def seed_floors(seeds: DataFrame, places: int) -> DataFrame:
+    """Return the floors of boards that a generation begins with, `leaderboard.SEED_SCHEMA`; see `floors`."""
+    return floors(seeds.withColumnRenamed("seed_known", "known"), places)
 
 
 def seed(boards: DataFrame, rows: Rows, places: int, *, tables_are_new: bool = False) -> DataFrame:

@@ -61,8 +61,8 @@ COMMITTED_ONLY: Final = {"kafka.isolation.level": "read_committed"}
 _BULK_OPTIONS: Final = {"kafka.max.poll.records": "20000", "kafka.max.partition.fetch.bytes": str(2 * 2**20)}
 """After that Spark's source fetches anew what it had not polled yet."""
 
-_OFFSETS_PER_BATCH: Final = 1_000_000
-"""Of catching up: each batch is a commit, from which a start after a failure goes on."""
+_OFFSETS_PER_BATCH: Final = 2_000_000
+"""Of catching up: each batch is a commit, from which a start after a failure goes on, and takes a second of its own."""
 
 _JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 _CLASS_PATH: Final = "spark.driver.extraClassPath"

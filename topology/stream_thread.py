@@ -20,8 +20,9 @@ from typing import Any, Final, Never
 from topology import generations
 from topology.checkpoint import CheckpointDirectory
 from topology.dead_letters import DeadLetters
-from topology.errors import BrokerUnavailable, LeaderboardError, QueryFailed
+from topology.errors import BrokerUnavailable, GenerationOutdated, LeaderboardError, QueryFailed
 from topology.failures import Failures
+from topology.first_look import FirstLook
 from topology.freshness import Freshness
 from topology.generation_run import TABLES, GenerationRun, TableSource, table_rows
 from topology.generations import Generation, Origin
@@ -194,10 +195,11 @@ class StreamThread:
         plan: Plan | None = None
         while True:
             topics = self._topics.wait_for_all()
-            spark = self._open_spark(topics)
-            self._await_tables(topics)
-            self._check_stop()
-            run = self._generation_run(spark, topics, plan)
+            with FirstLook(self._settings.spark.kafka, topics) as look:
+                spark = self._open_spark(topics)
+                self._await_tables(topics)
+                self._check_stop()
+                run = self._generation_run(spark, topics, plan, look)
             plan = self._run_generation(run, planned=plan is not None)
             self._to(StreamState.STARTING)
 
@@ -214,7 +216,7 @@ class StreamThread:
             if catch_up:
                 self._to(StreamState.CATCHING_UP)
                 began_s = time.monotonic()
-                self._catch_up(run)
+                self._catch_up(run, tables)
                 # Every board that has become full meanwhile has a floor now.
                 tables = self._snapshot(run)
                 if planned:
@@ -272,7 +274,9 @@ class StreamThread:
             self._topics.look()
             self._stop.wait(POLL_S)
 
-    def _generation_run(self, spark: Spark, topics: Mapping[str, TopicDescription], plan: Plan | None) -> GenerationRun:
+    def _generation_run(
+        self, spark: Spark, topics: Mapping[str, TopicDescription], plan: Plan | None, look: FirstLook
+    ) -> GenerationRun:
         """Return the generation to work on; begin a new one when there is none that fits, or the plan asks for it."""
         directory = CheckpointDirectory(spark.session, self._settings.checkpoint_uri)
         topic_ids = {name: topic.topic_id for name, topic in topics.items()}
@@ -298,7 +302,9 @@ class StreamThread:
                 logger.info("%s events wait: Spark starts again, with both compilers of its JVM", f"{waiting:,}")
                 spark = self._open_spark(topics, both_compilers=True)
                 directory = CheckpointDirectory(spark.session, self._settings.checkpoint_uri)
-        return GenerationRun(spark, directory, generation, self._tables)
+        # A query that goes on has read some of them when other players were known.
+        newest = look.take() if reason is not None and not generation.seeded else None
+        return GenerationRun(spark, directory, generation, self._tables, newest)
 
     def _why_begin(self, generation: Generation | None, origin: Origin, plan: Plan | None) -> str | None:
         """Return why a generation has to begin after this one, None when it can be worked on."""
@@ -333,10 +339,18 @@ class StreamThread:
         self._newest_snapshot = f"{TABLES}{uuid.uuid4()}"
         return run.tables_on_disk(self._newest_snapshot)
 
-    def _catch_up(self, run: GenerationRun) -> None:
-        """Work off what waits in the source."""
+    def _catch_up(self, run: GenerationRun, before: Tables | None) -> None:
+        """Work off what waits in the source.
+
+        Args:
+            run: what is worked on.
+            before: what a query in real time has joined before this, if one has.
+
+        Raises:
+            GenerationOutdated: events were deleted that the floors were taken from.
+        """
         started, done = time.monotonic(), 0
-        query = run.catch_up()
+        query = run.catch_up(None if before is None else before.floors)
         with _running(query):
             while not query.ended():
                 self._check_stop()
@@ -351,6 +365,8 @@ class StreamThread:
                 self._count(run, report)
                 done += report.rows
         logger.info("caught up: %s events in %.1f s", f"{done:,}", time.monotonic() - started)
+        if before is None and run.newest is not None and not run.newest.still_there(self._topics.score_events_begin()):
+            raise GenerationOutdated("the newest score events were deleted before they were read")
 
     def _real_time(self, run: GenerationRun, tables: Tables) -> tuple[Plan, Tables | None]:
         """Run in real time until a commit after which something else has to come; return what, and newer tables."""

@@ -12,7 +12,7 @@ from typing import Final
 from topology.errors import BrokerUnavailable, TopicChanged, TopicMissing
 from topology.kafka_connection import KafkaConnection
 from topology.topic_ids import TopicCatalog, TopicDescription, topic_ids
-from topology.topic_offsets import topic_offsets
+from topology.topic_offsets import TopicOffsets, topic_offsets
 from topology.topics import HIGH_SCORES, OUTPUTS, PLAYERS, PRODUCTS, SCORE_EVENTS, create_missing
 
 logger = logging.getLogger(__name__)
@@ -99,8 +99,15 @@ class WatchedTopics:
 
     def score_events_after(self, positions: Mapping[int, int]) -> int:
         """Return how many score events lie behind these positions now."""
-        offsets = asyncio.run(topic_offsets(self._kafka, SCORE_EVENTS, self._topics[SCORE_EVENTS].partitions))
+        offsets = self._score_events()
         return sum(end - positions.get(partition, offsets.begin[partition]) for partition, end in offsets.end.items())
+
+    def score_events_begin(self) -> Mapping[int, int]:
+        """Return the offset of the first record in each partition of `score-events`."""
+        return self._score_events().begin
+
+    def _score_events(self) -> TopicOffsets:
+        return asyncio.run(topic_offsets(self._kafka, SCORE_EVENTS, self._topics[SCORE_EVENTS].partitions))
 
     def boards_end(self) -> Mapping[int, int]:
         """Return the end offset of each partition of `high-scores`, none of those that hold no record."""

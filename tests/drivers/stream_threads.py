@@ -1,7 +1,8 @@
-"""Stream threads that get no further than asking Kafka for its topics, so that they need no Spark."""
+"""Tables for stream threads, and threads that get no further than asking Kafka for its topics: they need no Spark."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from topology.judged import Judged
 from topology.kafka_connection import KafkaConnection
 from topology.spark import SparkSettings
 from topology.stream_thread import StreamSettings, StreamThread
+from topology.topic_ids import topic_ids
+from topology.topics import PLAYERS, PRODUCTS
 
 
 def stream_thread_without_kafka(
@@ -26,6 +29,35 @@ def stream_thread_without_kafka(
     spark = SparkSettings(KafkaConnection(bootstrap_servers), (), directory / "work", directory / "spark.log")
     uri = (directory / "checkpoint").as_uri()
     return StreamThread(StreamSettings(spark, "leaderboard", uri), tables or NoTables())
+
+
+class SmallTables:
+    """Tables of a few ids, in the topics as they are now; whole.
+
+    Args:
+        kafka: where the topics are.
+        players: the ids that exist.
+        products: the ids that exist.
+    """
+
+    def __init__(self, kafka: KafkaConnection, players: Iterable[int] = (1,), products: Iterable[int] = (1,)) -> None:
+        self._topics = asyncio.run(topic_ids(kafka, [PLAYERS, PRODUCTS]))
+        self._players, self._products = tuple(players), tuple(products)
+
+    def caught_up(self) -> bool:
+        return True
+
+    def player_ids(self) -> Iterable[int]:
+        return self._players
+
+    def product_ids(self) -> Iterable[int]:
+        return self._products
+
+    def changes(self) -> TableChanges:
+        return TableChanges(0, 0)
+
+    def judged(self) -> Iterable[Judged]:
+        return [Judged(name, topic.topic_id, 0, 0, 0, unusable=False) for name, topic in self._topics.items()]
 
 
 class NoTables:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -13,41 +11,20 @@ from pyspark import SparkContext
 from app.broker import Broker
 from app.jars import ensure_jars
 from tests.drivers.producer import Inputs
-from tests.drivers.stream_threads import NoTables
+from tests.drivers.stream_threads import SmallTables
 from tests.drivers.topic_reader import read_topic
 from tests.waiting import wait_until
 from topology import stream_thread
-from topology.judged import Judged
 from topology.kafka_connection import KafkaConnection
 from topology.spark import SparkSettings
 from topology.stream_status import StreamState
 from topology.stream_thread import StreamSettings, StreamThread
-from topology.topic_ids import topic_ids
-from topology.topics import HIGH_SCORES, PLAYERS, PRODUCTS
+from topology.topics import HIGH_SCORES
 
 pytestmark = pytest.mark.system
 
 RUNS_WITHIN_S = 120.0
 FIRST_ALONE = "-XX:TieredStopAtLevel=1"
-
-
-class Tables(NoTables):
-    """Player 1 and product 1, in the topics as they are now."""
-
-    def __init__(self, kafka: KafkaConnection) -> None:
-        self._topics = asyncio.run(topic_ids(kafka, [PLAYERS, PRODUCTS]))
-
-    def caught_up(self) -> bool:
-        return True
-
-    def player_ids(self) -> Iterable[int]:
-        return (1,)
-
-    def product_ids(self) -> Iterable[int]:
-        return (1,)
-
-    def judged(self) -> Iterable[Judged]:
-        return [Judged(name, topic.topic_id, 0, 0, 0, unusable=False) for name, topic in self._topics.items()]
 
 
 def test_a_generation_that_begins_with_a_long_backlog_has_the_second_compiler(
@@ -60,7 +37,7 @@ def test_a_generation_that_begins_with_a_long_backlog_has_the_second_compiler(
         inputs.scores([(float(score), 1, 1) for score in range(12)])
         spark = SparkSettings(broker.connection, ensure_jars().spark, tmp_path / "work", tmp_path / "spark.log")
         settings = StreamSettings(spark, "leaderboard", (tmp_path / "checkpoint").as_uri(), depth=3)
-        tables = Tables(broker.connection)
+        tables = SmallTables(broker.connection)
 
         assert FIRST_ALONE not in options_of_the_jvm(StreamThread(settings, tables))
         assert best_scores(broker.connection) == [11.0]

@@ -152,6 +152,22 @@ class TestGenerations:
         board = driver(seed=seed).boards(before[2:])[1]
         assert board.known == tuple(score.entry for score in before)
 
+    def test_the_floors_of_a_seed_change_nothing_on_the_boards(self, driver: MakeDriver) -> None:
+        seeded = random.Random(12)
+        scores = numbered(
+            Score(seeded.randrange(50), seeded.randrange(1, 5), seeded.choice((1, 1, 1, 2))) for _ in range(120)
+        )
+        make = driver(products=(1, 2), depth=5)
+        old = make.boards(scores[:80])
+        # Of product 2 there is less than a full board.
+        assert [len(old[product].known) for product in (1, 2)] == [10, 10]
+        old[2] = Board(1, old[2].known[:9], ())
+        seed = snapshots.seed(snapshots.latest_boards(make.published(old)), _rows(make), 10)
+        floors = {row.product_id: row.floor for row in snapshots.seed_floors(seed, 10).collect()}
+        assert floors == {1: old[1].known[-1].score}
+        without = driver(products=(1, 2), depth=5, seed=seed).boards(scores)
+        assert known(driver(products=(1, 2), depth=5, seed=seed, floors=floors).boards(scores)) == known(without)
+
     def test_a_seed_leaves_out_entries_of_deleted_players(self, driver: MakeDriver) -> None:
         old = driver().boards(numbered([Score(9, 1), Score(8, 2)]))
         now = driver(players=(2,))
@@ -324,6 +340,10 @@ def test_the_description_names_every_topic_and_store() -> None:
 
 def _entries(count: int) -> tuple[Entry, ...]:
     return tuple(score.entry for score in numbered(Score(score, 1) for score in range(count)))
+
+
+def known(boards: dict[int, Board]) -> dict[int, tuple[Entry, ...]]:
+    return {product: board.known for product, board in boards.items()}
 
 
 def _rows(driver: TopologyDriver) -> snapshots.Rows:

@@ -8,13 +8,14 @@ import random
 import re
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from tests.drivers.records import SCORES, TABLES, USED, TableCase, event
 from tests.drivers.topology import records_frame
 from topology.errors import InvalidRecord
 from topology.records import parse_named
-from topology.score_events import judge
+from topology.score_events import judge, plain_events, with_player
 from topology.spark import Spark
 
 DOCS = Path(__file__).parents[2] / "docs" / "records.md"
@@ -25,7 +26,7 @@ MUTANTS = 4_000
 def judged(spark: Spark, values: list[bytes | None]) -> list[tuple[str | None, float, int, int]]:
     """Return what Spark makes of each value: the reason, and the fields."""
     frame = records_frame(spark.session, [(value, 0, offset, 0) for offset, value in enumerate(values)])
-    rows = judge(frame).orderBy("offset").collect()
+    rows = with_player(judge(frame)).orderBy("offset").collect()
     return [(row.reason, row.score, row.product_id, row.player_id) for row in rows]
 
 
@@ -76,6 +77,28 @@ def test_events_that_need_no_json_reader_are_what_a_strict_parser_makes_of_them(
     for value, (reason, *fields) in zip(values, judged(spark, values), strict=True):
         want = strictly_parsed(value or b"")
         assert repr(None if reason else tuple(fields)) == repr(want), (value, reason)
+
+
+def test_what_is_read_by_columns_is_what_spark_makes_of_it(spark: Spark) -> None:
+    seeded = random.Random(SEED)
+    base = [event(), event(b"-1.5", b"0", b"-3")]
+    values: list[bytes | None] = [None, *(plain(seeded) for _ in range(MUTANTS))]
+    values += [damaged(seeded, seeded.choice(base)) for _ in range(MUTANTS)]
+    found = 0
+    for value, want in zip(values, judged(spark, values), strict=True):
+        rows = plain_events(pa.array([value], pa.binary())).to_pylist()
+        found += len(rows)
+        fields = [(None, row["score"], row["product_id"], row["player_id"]) for row in rows]
+        assert repr(fields) in (repr([want]), "[]"), value
+    assert found > MUTANTS / 10, "some are plain"
+
+
+def test_columns_have_the_plain_events_of_many(spark: Spark) -> None:
+    values = [event(), b"\xff\xfe", None, event(b'"5"'), event(b"0.5", b"-7", b"123456789012345678"), b"{}"]
+    assert plain_events(pa.array(values, pa.binary())).to_pylist() == [
+        {"product_id": 1, "player_id": 3, "score": 5.0},
+        {"product_id": -7, "player_id": 123456789012345678, "score": 0.5},
+    ]
 
 
 def test_a_zero_keeps_its_sign_unless_it_is_spelled_as_a_whole_number(spark: Spark) -> None:

@@ -1,0 +1,180 @@
+"""The look at the newest events on a real broker, and the boards of a stream that begins with it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from app.broker import Broker
+from app.jars import ensure_jars
+from tests.drivers.producer import Inputs
+from tests.drivers.stream_threads import SmallTables
+from tests.drivers.topic_reader import read_topic
+from tests.waiting import wait_until
+from topology import first_look
+from topology.errors import BrokerUnavailable
+from topology.first_look import FirstLook, NewestEvents
+from topology.kafka_connection import KafkaConnection
+from topology.spark import SparkSettings
+from topology.stream_status import StreamState
+from topology.stream_thread import StreamSettings, StreamThread
+from topology.topic_ids import TopicDescription, topic_ids
+from topology.topics import HIGH_SCORES, SCORE_EVENTS
+from topology.watched_topics import WatchedTopics
+
+EVENTS = 320
+PARTITIONS = 4
+DEPTH = 2
+RUNS_WITHIN_S = 120.0
+
+
+@pytest.fixture
+def inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Inputs]:
+    """A broker of its own with empty topics, where some hundred events are a long backlog."""
+    monkeypatch.setattr(first_look, "_FROM_EVENTS", EVENTS)
+    with Broker(tmp_path / "kafka") as broker:
+        inputs = Inputs(broker.connection)
+        inputs.create_topics()
+        yield inputs
+
+
+def looked(kafka: KafkaConnection) -> NewestEvents | None:
+    """Look until everything has been seen that there is to see."""
+    topics = asyncio.run(topic_ids(kafka, [SCORE_EVENTS, HIGH_SCORES]))
+    with FirstLook(kafka, topics) as look:
+        wait_until(look._looked.done, 30, "it has looked")  # noqa: SLF001  # taking it would end it
+        return look.take()
+
+
+def send(inputs: Inputs, scores: list[float]) -> None:
+    """Send scores of player and product 1, the same number to each partition, in this order."""
+    for partition in range(PARTITIONS):
+        inputs.scores([(score, 1, 1) for score in scores[partition::PARTITIONS]], partition)
+
+
+def test_the_newest_of_each_partition_are_seen(inputs: Inputs) -> None:
+    send(inputs, [float(score) for score in range(EVENTS)])
+    newest = looked(inputs.kafka)
+    assert newest is not None
+    assert sorted(newest.events["score"].to_pylist()) == [float(score) for score in range(EVENTS * 7 // 8, EVENTS)]
+    assert newest.begin == dict.fromkeys(range(PARTITIONS), EVENTS // PARTITIONS - EVENTS // PARTITIONS // 8)
+
+
+def test_what_was_aborted_or_cannot_be_used_is_not_seen(inputs: Inputs) -> None:
+    send(inputs, [1.0] * EVENTS)
+    inputs.send(SCORE_EVENTS, [(None, b"?")] * 8)
+    inputs.aborted_scores([(9.0, 1, 1)] * 8)
+    newest = looked(inputs.kafka)
+    assert newest is not None
+    assert set(newest.events["score"].to_pylist()) == {1.0}
+
+
+def test_a_partition_without_events_is_not_waited_for(inputs: Inputs) -> None:
+    inputs.scores([(float(score), 1, 1) for score in range(EVENTS)], 2)
+    newest = looked(inputs.kafka)
+    assert newest is not None
+    assert newest.begin[0] == 0
+    assert newest.events.num_rows == EVENTS // 8 // PARTITIONS
+
+
+def test_a_short_backlog_is_not_looked_at(inputs: Inputs) -> None:
+    send(inputs, [1.0] * (EVENTS - PARTITIONS))
+    assert looked(inputs.kafka) is None
+
+
+def test_where_there_are_boards_nothing_is_looked_at(inputs: Inputs) -> None:
+    send(inputs, [1.0] * EVENTS)
+    inputs.send(HIGH_SCORES, [(b"1", b"{}")])
+    assert looked(inputs.kafka) is None
+
+
+def test_a_look_that_is_taken_early_has_what_was_seen_until_then(
+    inputs: Inputs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send(inputs, [1.0] * EVENTS)
+    monkeypatch.setattr(first_look, "_WITHIN_S", 0.0)
+    newest = looked(inputs.kafka)
+    assert newest is not None
+    assert newest.events.num_rows == 0
+
+
+def test_whoever_takes_it_is_told_that_kafka_does_not_answer() -> None:
+    topics = {HIGH_SCORES: TopicDescription("a", 4), SCORE_EVENTS: TopicDescription("b", 4)}
+    with FirstLook(KafkaConnection("localhost:1"), topics) as look, pytest.raises(BrokerUnavailable):
+        look.take()
+
+
+@pytest.mark.system
+class TestABacklogThatBeginsWithALook:
+    """Boards have to come out that are exact, with floors that drop most of the backlog."""
+
+    def test_its_boards_are_those_of_all_events(
+        self, tmp_path: Path, inputs: Inputs, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        caplog.set_level(logging.INFO)
+        scores = sent(inputs)
+        with running(tmp_path, inputs.kafka):
+            assert boards(inputs.kafka) == expected(scores)
+        assert "floors come from" in caplog.text
+        assert caplog.text.count("a new generation begins") == 1
+
+    def test_it_begins_anew_when_events_went_away_that_its_floors_came_from(
+        self, tmp_path: Path, inputs: Inputs, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        scores = sent(inputs)
+        deleted = dict.fromkeys(range(PARTITIONS), EVENTS)
+        monkeypatch.setattr(WatchedTopics, "score_events_begin", lambda _: deleted)
+        with running(tmp_path, inputs.kafka):
+            assert boards(inputs.kafka, generation=2) == expected(scores)
+        assert "the newest score events were deleted before they were read" in caplog.text
+        assert caplog.text.count("a new generation begins") == 2
+
+
+def sent(inputs: Inputs) -> list[tuple[float, int, int]]:
+    """Send a backlog of two players, of whom one exists, and two products."""
+    seeded = random.Random(EVENTS)
+    scores = [(float(seeded.randrange(10**6)), seeded.choice((1, 1, 2)), seeded.choice((1, 2))) for _ in range(EVENTS)]
+    for partition in range(PARTITIONS):
+        inputs.scores(scores[partition::PARTITIONS], partition)
+    return scores
+
+
+@contextmanager
+def running(directory: Path, kafka: KafkaConnection) -> Iterator[None]:
+    """Have a stream run, from when it has come to real time."""
+    spark = SparkSettings(kafka, ensure_jars().spark, directory / "work", directory / "spark.log")
+    settings = StreamSettings(spark, "leaderboard", (directory / "checkpoint").as_uri(), depth=DEPTH)
+    stream = StreamThread(settings, SmallTables(kafka, players=(1,), products=(1, 2)))
+    stream.start()
+    try:
+        wait_until(lambda: stream.status.state is StreamState.RUNNING, RUNS_WITHIN_S, "the stream runs")
+        yield
+    finally:
+        stream.request_stop()
+        stream.join()
+
+
+def expected(scores: list[tuple[float, int, int]]) -> dict[int, list[float]]:
+    return {
+        product: sorted((score for score, player, of in scores if (player, of) == (1, product)), reverse=True)[
+            : 2 * DEPTH
+        ]
+        for product in (1, 2)
+    }
+
+
+def boards(kafka: KafkaConnection, generation: int = 1) -> dict[int, list[float]]:
+    """Return the known scores of the last board of each product, as published by a generation."""
+    found = {}
+    for record in read_topic(kafka, HIGH_SCORES):
+        board = json.loads(record.value)
+        if board["generation"] == generation:
+            found[int(record.key)] = [entry["score"] for entry in board["known"]]
+    return found
