@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from app.errors import SetupError
 from app.file_lock import file_lock
 from app.java import Java
 from topology.errors import LeaderboardError
@@ -85,6 +86,8 @@ def _make(archive: Path, train: Callable[[str], None]) -> None:
     part = archive.with_suffix(".part")
     try:
         train(f"-XX:ArchiveClassesAtExit={part}")
+        if not part.is_file():
+            raise SetupError("the trial run ended without one", "try again when the machine has less to do")
         part.rename(archive)
     finally:
         part.unlink(missing_ok=True)

@@ -25,7 +25,7 @@ from topology.stream_thread import StreamSettings, StreamThread
 from topology.topics import OUTPUTS, create_missing
 
 _TRAINED_WITHIN_S = 180.0
-_WRITTEN_WITHIN_S = 60.0
+_WRITTEN_WITHIN_S = 180.0
 _POLL_S = 0.1
 
 

@@ -352,9 +352,12 @@ def _conf(settings: SparkSettings, slots: int, shuffle_partitions: int, *, both_
         # What real-time mode asks of the state, from the first batch on.
         f"{state_store}.providerClass": ("org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"),
         f"{state_store}.checkpointFormatVersion": "2",
-        # The default buffers hold a lone record for tens of milliseconds.
-        "spark.shuffle.streaming.networkBufferSize": "64",
-        "spark.shuffle.streaming.networkBufferMaxWaitTimeMs": "1",
+        # A row leaves once its buffer is nine tenths full, as the smallest row makes these. By default it waits for
+        # others, until a thread that looks each 50 ms finds it. Here there is nothing to find.
+        "spark.shuffle.streaming.networkBufferSize": "16",
+        "spark.shuffle.streaming.networkBufferMaxWaitTimeMs": "1000",
+        # Counted as if each row took a buffer of that size and no more: some half a million rows of a task.
+        "spark.shuffle.streaming.writerMaxMemory": str(8 * 2**20),
     }
 
 

@@ -54,3 +54,13 @@ def test_what_a_killed_maker_left_does_not_stay(tmp_path: Path) -> None:
     ClassData("spark", archive).make(train)
     assert archive.read_bytes() == b"whole"
     assert not any(path.read_bytes() == b"half" for path in tmp_path.iterdir())
+
+
+def test_a_trial_run_that_was_ended_before_it_wrote_one_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    archive = tmp_path / "spark-17-a.jsa"
+    ClassData("spark", archive).make(lambda _: None)
+    assert not archive.exists()
+    (told,) = caplog.messages
+    assert told.startswith("no class data archive of spark, so it starts slower: the trial run ended without one")

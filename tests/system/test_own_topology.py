@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import statistics
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
 
 from app.broker import Broker
 from app.jars import ensure_jars
@@ -20,12 +26,16 @@ from topology.topics import TopicSpec, create_missing
 pytestmark = pytest.mark.system
 
 EVENTS, HISTORIES = "match-events", "player-history"
+PULSES, OFFSETS = "pulses", "pulse-offsets"
 DEADLINE_S = 240
+LOOKED_FOR_EACH_S = 1.0
+"""How often Spark looks for rows that wait to be sent, as `topology.spark` has it."""
 
 
-@pytest.fixture
-def spark(broker: Broker, tmp_path: Path) -> Iterator[Spark]:
-    settings = SparkSettings(broker.connection, ensure_jars().spark, tmp_path / "work", tmp_path / "spark.log")
+@pytest.fixture(scope="module")
+def spark(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spark]:
+    place = tmp_path_factory.mktemp("spark")
+    settings = SparkSettings(broker.connection, ensure_jars().spark, place / "work", place / "spark.log")
     with closing(Spark(settings, slots=2 + SPARE_SLOTS, shuffle_partitions=1)) as running:
         yield running
 
@@ -33,11 +43,8 @@ def spark(broker: Broker, tmp_path: Path) -> Iterator[Spark]:
 def test_it_runs_in_real_time(broker: Broker, spark: Spark, tmp_path: Path) -> None:
     page = example()
     asyncio.run(create_missing(broker.connection, [TopicSpec(EVENTS, 1), TopicSpec(HISTORIES, 1)]))
-    kafka = {"kafka.bootstrap.servers": broker.bootstrap_servers}
-    events = spark.session.readStream.format("kafka").options(**kafka, subscribe=EVENTS, startingOffsets="earliest")
-    writer = page.last_matches(events.load(), generation=1).writeStream.format("kafka").options(**kafka)
-    writer = writer.option("topic", HISTORIES).option("checkpointLocation", f"{tmp_path}/checkpoint")
-    query = writer.outputMode("update").trigger(realTime="5 seconds").start()
+    histories = page.last_matches(source(broker, spark, EVENTS), generation=1)
+    query = in_real_time(broker, histories, HISTORIES, tmp_path / "checkpoint", batch_s=5)
     try:
         sent = [match_event(7, f"Game {number}", won=True) for number in range(page.KEPT + 5)]
         inputs = Inputs(broker.connection)
@@ -49,6 +56,52 @@ def test_it_runs_in_real_time(broker: Broker, spark: Spark, tmp_path: Path) -> N
         assert asyncio.run(games_of(broker, "7", newest="The last one")) == ["The last one", *games[:-1]]
     finally:
         query.stop()
+
+
+def test_the_smallest_row_leaves_at_once(broker: Broker, spark: Spark, tmp_path: Path) -> None:
+    asyncio.run(create_missing(broker.connection, [TopicSpec(PULSES, 1), TopicSpec(OFFSETS, 1)]))
+    offsets = source(broker, spark, PULSES).select("offset").distinct()
+    values = offsets.select(F.col("offset").cast("string").alias("value"))
+    query = in_real_time(broker, values, OFFSETS, tmp_path / "checkpoint", batch_s=300)
+    try:
+        waits_s = asyncio.run(lone_waits_s(broker, tries=21))
+        # Those that wait to be looked for wait for half of that time on average.
+        assert statistics.median(waits_s[1:]) < LOOKED_FOR_EACH_S / 4
+    finally:
+        query.stop()
+
+
+def source(broker: Broker, spark: Spark, topic: str) -> DataFrame:
+    """Return the records of a topic as a stream."""
+    reader = spark.session.readStream.format("kafka").option("kafka.bootstrap.servers", broker.bootstrap_servers)
+    return reader.option("subscribe", topic).option("startingOffsets", "earliest").load()
+
+
+def in_real_time(broker: Broker, records: DataFrame, topic: str, checkpoint: Path, batch_s: int) -> StreamingQuery:
+    """Start writing records to a topic."""
+    writer = records.writeStream.format("kafka").option("kafka.bootstrap.servers", broker.bootstrap_servers)
+    writer = writer.option("topic", topic).option("checkpointLocation", str(checkpoint)).outputMode("update")
+    trigger: dict[str, Any] = {"realTime": f"{batch_s} seconds"}
+    return writer.trigger(**trigger).start()
+
+
+async def lone_waits_s(broker: Broker, tries: int) -> list[float]:
+    """Send pulses, each when the one before has come out; return how long each took, the first with a query's start."""
+    waits_s = []
+    servers = broker.bootstrap_servers
+    async with (
+        AIOKafkaProducer(bootstrap_servers=servers) as producer,
+        AIOKafkaConsumer(bootstrap_servers=servers) as consumer,
+        asyncio.timeout(DEADLINE_S),
+    ):
+        consumer.assign([TopicPartition(OFFSETS, 0)])
+        await consumer.seek_to_beginning()
+        for number in range(tries):
+            began_s = time.perf_counter()
+            await producer.send(PULSES, b"")
+            assert (await consumer.getone()).value == b"%d" % number
+            waits_s.append(time.perf_counter() - began_s)
+    return waits_s
 
 
 async def games_of(broker: Broker, key: str, newest: str) -> list[str]:
