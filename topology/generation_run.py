@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -118,9 +118,26 @@ class GenerationRun:
                 floors = snapshots.seed_floors(seed, self.generation.places)
             elif floors is None and self.newest is not None:
                 of_newest = self.newest.floors(players, products, self.generation.places)
-                floors = snapshots.in_memory(self.spark.session, of_newest)
+                if of_newest.num_rows:
+                    generations.note_unread_floors(self.directory, self.generation)
+                    floors = snapshots.in_memory(self.spark.session, of_newest)
             tables = Tables(*_rows(self.spark, players, products), floors, seed)
         return self._start(tables, {"availableNow": True}, catching_up=True)
+
+    def confirm_floors(self, begin: Callable[[], Mapping[int, int]]) -> None:
+        """Have the floors of the newest events, if there were any, count for good, once their backlog has been read.
+
+        Args:
+            begin: returns where each partition of `score-events` begins now.
+
+        Raises:
+            GenerationOutdated: some of these events were deleted before they were read.
+        """
+        if self.newest is None or not generations.floors_are_unread(self.directory, self.generation):
+            return
+        if not self.newest.still_there(begin()):
+            raise GenerationOutdated("the newest score events were deleted before they were read")
+        generations.forget_unread_floors(self.directory, self.generation)
 
     def real_time(self, tables: Tables, checkpoint_interval_s: int) -> StreamQuery:
         """Start in real time, with batches of so many seconds."""

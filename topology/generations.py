@@ -8,6 +8,7 @@ boards of the last one. Under the checkpoint URI:
       generation.json    written last when a generation begins; without it the directory does not count
       seed/              Parquet, the boards that it begins with, if there were any
       seed-published     there once the seed is on `high-scores`
+      floors-unread      there while the first query joins floors of events that it has yet to read
       tables-<uuid>/     Parquet, the snapshots that the query joins: players, products, floors
       query/             Spark's checkpoint
 """
@@ -34,6 +35,7 @@ logger = logging.getLogger(__name__)
 
 _MANIFEST: Final = "generation.json"
 _PUBLISHED: Final = "seed-published"
+_UNREAD: Final = "floors-unread"
 _DIRECTORY: Final = re.compile(r"generation-([1-9][0-9]*)")
 
 
@@ -178,6 +180,24 @@ def publish_seed(spark: Spark, directory: CheckpointDirectory, generation: Gener
         )
         spark.publish(publish(boards, generation.number))
     directory.write_text(marker, "")
+
+
+def note_unread_floors(directory: CheckpointDirectory, generation: Generation) -> None:
+    """Note, before the first query starts, that its floors come from events that it has yet to read.
+
+    Whoever finds that later cannot go on: what was dropped for these events is in no state, and they may count no more.
+    """
+    directory.write_text(f"{generation.name}/{_UNREAD}", "")
+
+
+def floors_are_unread(directory: CheckpointDirectory, generation: Generation) -> bool:
+    """Return whether the events that its floors came from have not all been read."""
+    return directory.exists(f"{generation.name}/{_UNREAD}")
+
+
+def forget_unread_floors(directory: CheckpointDirectory, generation: Generation) -> None:
+    """Note that all of these events have been read, with the tables that the floors are of."""
+    directory.delete(f"{generation.name}/{_UNREAD}")
 
 
 def delete_older(directory: CheckpointDirectory, generation: Generation) -> None:

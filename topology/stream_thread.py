@@ -20,7 +20,7 @@ from typing import Any, Final, Never
 from topology import generations
 from topology.checkpoint import CheckpointDirectory
 from topology.dead_letters import DeadLetters
-from topology.errors import BrokerUnavailable, GenerationOutdated, LeaderboardError, QueryFailed
+from topology.errors import BrokerUnavailable, LeaderboardError, QueryFailed
 from topology.failures import Failures
 from topology.first_look import FirstLook
 from topology.freshness import Freshness
@@ -283,7 +283,7 @@ class StreamThread:
         origin = Origin(topic_ids, self._settings.depth, board_partitions=topics[HIGH_SCORES].partitions)
         generation = generations.current(directory)
         added = self._tables.changes().added
-        reason = self._why_begin(generation, origin, plan)
+        reason = self._why_begin(directory, generation, origin, plan)
         if generation is None or reason is not None:
             logger.warning("a new generation begins: %s", reason)
             generation = self._begin(spark, directory, generation, origin)
@@ -306,7 +306,9 @@ class StreamThread:
         newest = look.take() if reason is not None and not generation.seeded else None
         return GenerationRun(spark, directory, generation, self._tables, newest)
 
-    def _why_begin(self, generation: Generation | None, origin: Origin, plan: Plan | None) -> str | None:
+    def _why_begin(
+        self, directory: CheckpointDirectory, generation: Generation | None, origin: Origin, plan: Plan | None
+    ) -> str | None:
         """Return why a generation has to begin after this one, None when it can be worked on."""
         if generation is None:
             return "no checkpoint"
@@ -315,6 +317,8 @@ class StreamThread:
         difference = generation.origin.difference(origin)
         if difference is None and self._failures.checkpoint_trouble is not None:
             return f"its checkpoint cannot be used: {self._failures.checkpoint_trouble}"
+        if difference is None and generations.floors_are_unread(directory, generation):
+            return "the last one ended in a backlog whose floors came from events that it had yet to read"
         return difference
 
     def _begin(
@@ -365,8 +369,7 @@ class StreamThread:
                 self._count(run, report)
                 done += report.rows
         logger.info("caught up: %s events in %.1f s", f"{done:,}", time.monotonic() - started)
-        if before is None and run.newest is not None and not run.newest.still_there(self._topics.score_events_begin()):
-            raise GenerationOutdated("the newest score events were deleted before they were read")
+        run.confirm_floors(self._topics.score_events_begin)
 
     def _real_time(self, run: GenerationRun, tables: Tables) -> tuple[Plan, Tables | None]:
         """Run in real time until a commit after which something else has to come; return what, and newer tables."""

@@ -53,6 +53,10 @@ class SmallTables:
     def product_ids(self) -> Iterable[int]:
         return self._products
 
+    def delete_player(self, player_id: int) -> None:
+        """Delete a player; no count of changes tells of it."""
+        self._players = tuple(each for each in self._players if each != player_id)
+
     def changes(self) -> TableChanges:
         return TableChanges(0, 0)
 

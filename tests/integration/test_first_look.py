@@ -5,12 +5,19 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import math
 import random
+import socket
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from pyspark.sql import DataFrame
 
 from app.broker import Broker
 from app.jars import ensure_jars
@@ -18,10 +25,12 @@ from tests.drivers.producer import Inputs
 from tests.drivers.stream_threads import SmallTables
 from tests.drivers.topic_reader import read_topic
 from tests.waiting import wait_until
-from topology import first_look
-from topology.errors import BrokerUnavailable
+from topology import first_look, generation_run
+from topology.errors import QueryFailed
 from topology.first_look import FirstLook, NewestEvents
+from topology.generation_run import GenerationRun
 from topology.kafka_connection import KafkaConnection
+from topology.leaderboard import Tables, leaderboard
 from topology.spark import SparkSettings
 from topology.stream_status import StreamState
 from topology.stream_thread import StreamSettings, StreamThread
@@ -31,8 +40,10 @@ from topology.watched_topics import WatchedTopics
 
 EVENTS = 320
 PARTITIONS = 4
+SHARE = EVENTS // PARTITIONS // 8
+"""Of a partition, so many of the newest are looked at."""
 DEPTH = 2
-RUNS_WITHIN_S = 120.0
+RUNS_WITHIN_S = 240.0
 
 
 @pytest.fixture
@@ -64,10 +75,12 @@ def test_the_newest_of_each_partition_are_seen(inputs: Inputs) -> None:
     newest = looked(inputs.kafka)
     assert newest is not None
     assert sorted(newest.events["score"].to_pylist()) == [float(score) for score in range(EVENTS * 7 // 8, EVENTS)]
-    assert newest.begin == dict.fromkeys(range(PARTITIONS), EVENTS // PARTITIONS - EVENTS // PARTITIONS // 8)
+    assert newest.begin == dict.fromkeys(range(PARTITIONS), EVENTS // PARTITIONS - SHARE)
 
 
-def test_what_was_aborted_or_cannot_be_used_is_not_seen(inputs: Inputs) -> None:
+def test_what_was_aborted_or_cannot_be_used_is_not_seen(inputs: Inputs, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Where a transaction has ended, no record is the last.
+    monkeypatch.setattr(first_look, "_WITHIN_S", math.inf)
     send(inputs, [1.0] * EVENTS)
     inputs.send(SCORE_EVENTS, [(None, b"?")] * 8)
     inputs.aborted_scores([(9.0, 1, 1)] * 8)
@@ -81,7 +94,7 @@ def test_a_partition_without_events_is_not_waited_for(inputs: Inputs) -> None:
     newest = looked(inputs.kafka)
     assert newest is not None
     assert newest.begin[0] == 0
-    assert newest.events.num_rows == EVENTS // 8 // PARTITIONS
+    assert newest.events.num_rows == SHARE
 
 
 def test_a_short_backlog_is_not_looked_at(inputs: Inputs) -> None:
@@ -98,17 +111,37 @@ def test_where_there_are_boards_nothing_is_looked_at(inputs: Inputs) -> None:
 def test_a_look_that_is_taken_early_has_what_was_seen_until_then(
     inputs: Inputs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    getmany, has_one = AIOKafkaConsumer.getmany, threading.Event()
+
+    async def of_one_partition(consumer: AIOKafkaConsumer, *places: TopicPartition, timeout_ms: int) -> Any:
+        if has_one.is_set():
+            await asyncio.sleep(timeout_ms / 1000)
+            return {}
+        seen = await getmany(consumer, places[0], timeout_ms=30_000)
+        has_one.set()
+        return seen
+
+    monkeypatch.setattr(AIOKafkaConsumer, "getmany", of_one_partition)
+    monkeypatch.setattr(first_look, "_WITHIN_S", math.inf)
     send(inputs, [1.0] * EVENTS)
-    monkeypatch.setattr(first_look, "_WITHIN_S", 0.0)
-    newest = looked(inputs.kafka)
+    topics = asyncio.run(topic_ids(inputs.kafka, [SCORE_EVENTS, HIGH_SCORES]))
+    with FirstLook(inputs.kafka, topics) as look:
+        assert has_one.wait(30)
+        newest = look.take()
     assert newest is not None
-    assert newest.events.num_rows == 0
+    assert newest.events.num_rows == SHARE
 
 
-def test_whoever_takes_it_is_told_that_kafka_does_not_answer() -> None:
+def test_a_kafka_that_does_not_answer_is_not_waited_for(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
     topics = {HIGH_SCORES: TopicDescription("a", 4), SCORE_EVENTS: TopicDescription("b", 4)}
-    with FirstLook(KafkaConnection("localhost:1"), topics) as look, pytest.raises(BrokerUnavailable):
-        look.take()
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        for port, why in ((1, "Kafka at 127.0.0.1:1 does not answer"), (silent.getsockname()[1], "takes too long")):
+            began_s = time.monotonic()
+            with FirstLook(KafkaConnection(f"127.0.0.1:{port}"), topics) as look:
+                assert look.take() is None
+            assert time.monotonic() - began_s < 10, "a request waits for 40 s"
+            assert why in caplog.messages[-1]
 
 
 @pytest.mark.system
@@ -116,13 +149,23 @@ class TestABacklogThatBeginsWithALook:
     """Boards have to come out that are exact, with floors that drop most of the backlog."""
 
     def test_its_boards_are_those_of_all_events(
-        self, tmp_path: Path, inputs: Inputs, caplog: pytest.LogCaptureFixture
+        self, tmp_path: Path, inputs: Inputs, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        caplog.set_level(logging.INFO)
+        queries: list[Tables] = []
+
+        def noting(scores: DataFrame, tables: Tables, **others: Any) -> DataFrame:
+            queries.append(tables)
+            return leaderboard(scores, tables, **others)
+
+        monkeypatch.setattr(generation_run, "leaderboard", noting)
         scores = sent(inputs)
-        with running(tmp_path, inputs.kafka):
+        with running(tmp_path, inputs.kafka, SmallTables(inputs.kafka, players=(1,), products=(1, 2))):
             assert boards(inputs.kafka) == expected(scores)
-        assert "floors come from" in caplog.text
+            newest = [event for partition in range(PARTITIONS) for event in scores[partition::PARTITIONS][-SHARE:]]
+            assert queries[0].floors is not None
+            assert dict(map(tuple, queries[0].floors.collect())) == {
+                product: best[-1] for product, best in expected(newest).items()
+            }
         assert caplog.text.count("a new generation begins") == 1
 
     def test_it_begins_anew_when_events_went_away_that_its_floors_came_from(
@@ -131,10 +174,33 @@ class TestABacklogThatBeginsWithALook:
         scores = sent(inputs)
         deleted = dict.fromkeys(range(PARTITIONS), EVENTS)
         monkeypatch.setattr(WatchedTopics, "score_events_begin", lambda _: deleted)
-        with running(tmp_path, inputs.kafka):
+        with running(tmp_path, inputs.kafka, SmallTables(inputs.kafka, players=(1,), products=(1, 2))):
             assert boards(inputs.kafka, generation=2) == expected(scores)
         assert "the newest score events were deleted before they were read" in caplog.text
         assert caplog.text.count("a new generation begins") == 2
+
+    def test_whoever_goes_on_in_the_middle_of_it_begins_anew_since_players_may_be_gone(
+        self, tmp_path: Path, inputs: Inputs, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        # The newest are a player's whose scores are above all others; it is deleted before they are done.
+        scores = sent(inputs)
+        for partition in range(PARTITIONS):
+            inputs.scores([(2e6 + number, 3, 1 + number % 2) for number in range(SHARE)], partition)
+        tables, confirm_floors = (
+            SmallTables(inputs.kafka, players=(1, 3), products=(1, 2)),
+            GenerationRun.confirm_floors,
+        )
+
+        def fail_once(run: GenerationRun, begin: Any) -> None:
+            if run.generation.number > 1:
+                return confirm_floors(run, begin)
+            tables.delete_player(3)
+            raise QueryFailed("an executor was lost")
+
+        monkeypatch.setattr(GenerationRun, "confirm_floors", fail_once)
+        with running(tmp_path, inputs.kafka, tables):
+            assert boards(inputs.kafka, generation=2) == expected(scores)
+        assert "a new generation begins: the last one ended in a backlog" in caplog.text
 
 
 def sent(inputs: Inputs) -> list[tuple[float, int, int]]:
@@ -147,11 +213,11 @@ def sent(inputs: Inputs) -> list[tuple[float, int, int]]:
 
 
 @contextmanager
-def running(directory: Path, kafka: KafkaConnection) -> Iterator[None]:
+def running(directory: Path, kafka: KafkaConnection, tables: SmallTables) -> Iterator[None]:
     """Have a stream run, from when it has come to real time."""
     spark = SparkSettings(kafka, ensure_jars().spark, directory / "work", directory / "spark.log")
     settings = StreamSettings(spark, "leaderboard", (directory / "checkpoint").as_uri(), depth=DEPTH)
-    stream = StreamThread(settings, SmallTables(kafka, players=(1,), products=(1, 2)))
+    stream = StreamThread(settings, tables)
     stream.start()
     try:
         wait_until(lambda: stream.status.state is StreamState.RUNNING, RUNS_WITHIN_S, "the stream runs")
