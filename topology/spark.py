@@ -352,11 +352,11 @@ def _conf(settings: SparkSettings, slots: int, shuffle_partitions: int, *, both_
         # What real-time mode asks of the state, from the first batch on.
         f"{state_store}.providerClass": ("org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"),
         f"{state_store}.checkpointFormatVersion": "2",
-        # A row leaves once its buffer is nine tenths full, as the smallest row makes these. By default it waits for
-        # others, until a thread that looks each 50 ms finds it. Here there is nothing to find.
+        # Spark sends a buffer when it is nine tenths full, or when a thread that looks so often finds rows that wait.
+        # Even the smallest row fills one of this size, so none waits, and nothing is to be found.
         "spark.shuffle.streaming.networkBufferSize": "16",
         "spark.shuffle.streaming.networkBufferMaxWaitTimeMs": "1000",
-        # Counted as if each row took a buffer of that size and no more: some half a million rows of a task.
+        # Spark counts a buffer's size, whatever the row in it takes: this is half a million rows of a task.
         "spark.shuffle.streaming.writerMaxMemory": str(8 * 2**20),
     }
 

@@ -186,10 +186,8 @@ class TestABacklogThatBeginsWithALook:
         scores = sent(inputs)
         for partition in range(PARTITIONS):
             inputs.scores([(2e6 + number, 3, 1 + number % 2) for number in range(SHARE)], partition)
-        tables, confirm_floors = (
-            SmallTables(inputs.kafka, players=(1, 3), products=(1, 2)),
-            GenerationRun.confirm_floors,
-        )
+        tables = SmallTables(inputs.kafka, players=(1, 3), products=(1, 2))
+        confirm_floors = GenerationRun.confirm_floors
 
         def fail_once(run: GenerationRun, begin: Any) -> None:
             if run.generation.number > 1:

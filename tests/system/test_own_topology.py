@@ -28,8 +28,6 @@ pytestmark = pytest.mark.system
 EVENTS, HISTORIES = "match-events", "player-history"
 PULSES, OFFSETS = "pulses", "pulse-offsets"
 DEADLINE_S = 240
-LOOKED_FOR_EACH_S = 1.0
-"""How often Spark looks for rows that wait to be sent, as `topology.spark` has it."""
 
 
 @pytest.fixture(scope="module")
@@ -65,8 +63,10 @@ def test_the_smallest_row_leaves_at_once(broker: Broker, spark: Spark, tmp_path:
     query = in_real_time(broker, values, OFFSETS, tmp_path / "checkpoint", batch_s=300)
     try:
         waits_s = asyncio.run(lone_waits_s(broker, tries=21))
+        looked_for_each_ms = spark.session.conf.get("spark.shuffle.streaming.networkBufferMaxWaitTimeMs")
+        assert looked_for_each_ms is not None
         # Those that wait to be looked for wait for half of that time on average.
-        assert statistics.median(waits_s[1:]) < LOOKED_FOR_EACH_S / 4
+        assert statistics.median(waits_s[1:]) < float(looked_for_each_ms) / 1000 / 4
     finally:
         query.stop()
 
