@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
-from aiokafka.errors import TopicAlreadyExistsError, for_code
+from aiokafka.errors import InvalidReplicationFactorError, TopicAlreadyExistsError, for_code
 
 from topology.errors import BrokerUnavailable, Fix
 from topology.kafka_connection import KafkaConnection
@@ -131,7 +131,8 @@ def _was_created(answer: Sequence[Any]) -> bool:
     if error is TopicAlreadyExistsError:
         return False
     message = (rest[0] if rest else None) or error.__name__
-    if error.retriable:
+    # The factor is the broker's own: what is missing is brokers, which are still starting or were declared dead.
+    if error.retriable or error is InvalidReplicationFactorError:
         raise BrokerUnavailable(f"topic {name} cannot be created now ({message})")
     raise Fix(f"Kafka refuses to create topic {name}: {message}")
 

@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import uuid
+from pathlib import Path
 
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient
@@ -52,6 +53,14 @@ async def test_a_refusal_names_the_topic_and_the_reason(
 ) -> None:
     with pytest.raises(Fix, match=f"Kafka refuses to create topic {name}: .*{reason}"):
         await create_missing(broker.connection, [TopicSpec(name, 1, config)])
+
+
+async def test_too_few_brokers_for_the_replication_factor_are_waited_for(tmp_path: Path) -> None:
+    spec = TopicSpec("wide", 1)
+    with Broker(tmp_path, settings={"default.replication.factor": "2"}) as broker:
+        with pytest.raises(BrokerUnavailable, match=r"topic wide cannot be created now .*only 1 broker"):
+            await create_missing(broker.connection, [spec])
+        assert await topic_ids(broker.connection, [spec.name]) == {}
 
 
 async def test_no_broker_is_an_error_that_says_where_none_was() -> None:
