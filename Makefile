@@ -25,10 +25,11 @@ help: ## show this list
 demo: need-java $(STAMP) ## run it all: broker, sample data, service on port 7000; Ctrl-C stops it
 	@$(BIN)/leaderboard demo
 
+# What `leaderboard jars` prepares makes each of the many starts of Spark faster, in all that starts it often.
 test: need-java $(STAMP) ## run the tests (one file: make test TESTS=tests/app/test_settings.py)
+	@$(if $(TESTS),,$(BIN)/leaderboard jars >/dev/null)
 	@$(BIN)/pytest $(if $(TESTS),,$(TWO_AT_A_TIME)) $(TESTS)
 
-# What `leaderboard jars` prepares makes each of the many starts of Spark faster, here and for the faults.
 test-system: need-java need-system $(STAMP) $(CHECK_JSONSCHEMA) ## run the tests that take long or need more from the system
 	@$(BIN)/leaderboard jars >/dev/null
 	@$(BIN)/pytest -m "system$(if $(TESTS),, and not faults)" $(TESTS)

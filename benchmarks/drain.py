@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from benchmarks.figures import Figure, markdown
 from benchmarks.load import Load
-from benchmarks.loaded import DEADLINE_S, LOOK_EVERY_S, Loaded
+from benchmarks.loaded import LOOK_EVERY_S, Loaded
 from benchmarks.process_tree import ProcessTree
 from tests.waiting import wait_until
 
@@ -24,7 +24,7 @@ def run(events: int = Load.events) -> Iterator[Figure]:
         began_s = time.monotonic()
         instance = system.start()
         with ProcessTree(instance.process.pid) as tree:
-            wait_until(lambda: instance.boards() not in ({}, 503), DEADLINE_S, "a board is shown", LOOK_EVERY_S)
+            wait_until(lambda: instance.boards() not in ({}, 503), "a board is shown", every_s=LOOK_EVERY_S)
             first_s = time.monotonic() - began_s
             system.wait_until_exact(instance)
             exact_s = time.monotonic() - began_s

@@ -19,7 +19,6 @@ from tests.waiting import wait_until
 DEFAULTS = {"CHECKPOINT_INTERVAL_S": 60, "TABLES_REFRESH_S": 60}
 """Of the service; the tests' instances have others."""
 
-DEADLINE_S = 600.0
 LOOK_EVERY_S = 0.1
 
 
@@ -65,14 +64,14 @@ class Loaded:
 
     def wait_until_exact(self, instance: Instance, look_every_s: float = LOOK_EVERY_S) -> None:
         """Wait until it serves what it has to."""
-        wait_until(lambda: bool(instance.boards() == self.expected), DEADLINE_S, "the boards are exact", look_every_s)
+        wait_until(lambda: bool(instance.boards() == self.expected), "the boards are exact", every_s=look_every_s)
 
     def start_and_settle(self) -> Instance:
         """Start one more instance and wait until it serves, all members have their share, and real time runs."""
         instance = self.start()
         self.wait_until_exact(instance)
-        self.replicas.wait_until_settled(DEADLINE_S)
-        self.replicas.stream_holder.wait_for_real_time(DEADLINE_S)
+        self.replicas.wait_until_settled()
+        self.replicas.stream_holder.wait_for_real_time()
         return instance
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from benchmarks.figures import Figure, markdown
 from benchmarks.load import Load, events_sent, first, sending, sent_at_a_rate
-from benchmarks.loaded import DEADLINE_S, LOOK_EVERY_S, Loaded
+from benchmarks.loaded import LOOK_EVERY_S, Loaded
 from benchmarks.wrk import wrk
 from tests.drivers.instance import Instance
 from tests.waiting import wait_until
@@ -45,7 +45,7 @@ def run(rate: int = RATE, seconds: int = SECONDS) -> Iterator[Figure]:
         system.expected = system.best.boards()
         system.wait_until_exact(instance)
         exact_s = time.monotonic() - ended_s
-        wait_until(lambda: _real_time_runs(instance), DEADLINE_S, "real time runs again", LOOK_EVERY_S)
+        wait_until(lambda: _real_time_runs(instance), "real time runs again", every_s=LOOK_EVERY_S)
         running_s = time.monotonic() - ended_s
         bulk = instance.log().count("▸ catching up") - 1
     what = f"{rate:,} ev/s wanted for {seconds} s"

@@ -47,7 +47,7 @@ def run() -> Iterator[Figure]:
         assert instance.terminate() == 0
         send_scores(system.broker.connection, replace(load, events=BACKLOG, seed=load.seed + 1))
         instance.start()
-        instance.wait_for_log("starting ▸ catching up", 60)
+        instance.wait_for_log("starting ▸ catching up")
         reads = wrk(f"{instance.url}/leaderboard/1", {}, seconds=SECONDS)
         assert "caught up" not in instance.log(), "it caught up before the reads had ended"
         yield from _figures("one board, while the stream catches up", reads)

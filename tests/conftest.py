@@ -22,7 +22,9 @@ def anyio_backend() -> tuple[str, dict[str, bool]]:
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A running Kafka broker, shared by all tests of the session: use topic names of your own."""
-    with Broker(tmp_path_factory.mktemp("broker")) as running:
+    # A machine that stands still for seconds is no reason to declare the only node dead.
+    patient = {"broker.session.timeout.ms": "60000"}
+    with Broker(tmp_path_factory.mktemp("broker"), settings=patient) as running:
         yield running
 
 

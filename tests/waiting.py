@@ -2,17 +2,24 @@
 
 import time
 from collections.abc import Callable
+from typing import Final
+
+UNHURRIED_S: Final = 900.0
+"""How long for what comes or never does: a machine with neighbours can take twenty times as long as one alone."""
 
 
 def wait_until(
-    condition: Callable[[], bool], deadline_s: float, what: str | Callable[[], str], every_s: float = 0.02
+    condition: Callable[[], bool],
+    what: str | Callable[[], str],
+    deadline_s: float = UNHURRIED_S,
+    every_s: float = 0.02,
 ) -> None:
     """Return as soon as the condition holds, which is looked at every so many seconds.
 
     Args:
         condition: what is waited for.
-        deadline_s: how long.
         what: says what it is, when the deadline has passed.
+        deadline_s: how long; one of its own where it has to come soon.
         every_s: how often it is looked at.
 
     Raises:

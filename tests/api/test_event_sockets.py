@@ -17,6 +17,7 @@ from app.http_server import HttpServer
 from tests.drivers.eventually import eventually
 from tests.drivers.fake_queries import FakeQueries, board_of
 from tests.drivers.http_instance import free_host
+from tests.waiting import UNHURRIED_S
 from topology.host_metadata import ClusterMap, HostMetadata
 
 IDS = range(1, 200)
@@ -95,7 +96,7 @@ async def serving(*, beside: int = 0) -> AsyncIterator[Server]:
 async def read_until(reader: asyncio.StreamReader, wanted: bytes) -> bytes:
     """Return what came, up to where `wanted` is in it."""
     found = b""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(UNHURRIED_S):
         while wanted not in found:
             piece = await reader.read(RECEIVES_BYTES)
             assert piece, found[-200:]
@@ -131,7 +132,7 @@ async def test_a_stream_ends_with_its_client_whatever_was_asked_behind_it() -> N
             writer.transport.abort()
         # What is written next finds the connection lost; nothing is written after it.
         server.change(1, 1e9)
-        await eventually(lambda: server.queries.watchers == [], deadline_s=5)
+        await eventually(lambda: server.queries.watchers == [])
 
 
 async def test_clients_that_vanish_free_everything() -> None:
@@ -153,7 +154,7 @@ async def test_clients_that_vanish_free_everything() -> None:
             if number % 20 == 0:
                 await asyncio.sleep(0)
         writer.transport.abort()
-        await eventually(lambda: asyncio.all_tasks() <= before and server.queries.watchers == [], deadline_s=60)
+        await eventually(lambda: asyncio.all_tasks() <= before and server.queries.watchers == [])
 
 
 async def test_a_server_that_stops_ends_its_streams_and_does_not_wait_for_them() -> None:
@@ -181,4 +182,4 @@ async def test_updates_of_a_peer_come_over_a_real_connection(path: str) -> None:
             server.change(1, score)
             await read_until(reader, b'"score":%.1f' % score)
         writer.close()
-        await eventually(lambda: server.queries.watchers == [], deadline_s=60)
+        await eventually(lambda: server.queries.watchers == [])

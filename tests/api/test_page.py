@@ -14,6 +14,7 @@ import pytest
 from api.auth import OPEN_PATHS, PAGE_FILES, Tokens
 from tests.drivers.cluster import Cluster
 from tests.drivers.fake_queries import board_of
+from tests.waiting import UNHURRIED_S
 
 ROOT = Path(__file__).parents[2]
 STATIC = ROOT / "api" / "static"
@@ -122,7 +123,7 @@ async def test_pages_are_no_routes_of_the_api(cluster: Cluster) -> None:
 
 def test_the_wheel_ships_every_file(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(tmp_path)]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=240)
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=UNHURRIED_S)
     (wheel,) = tmp_path.glob("*.whl")
     shipped = set(zipfile.ZipFile(wheel).namelist())
     assert shipped >= {f"api/static/{path.name}" for path in STATIC.iterdir()}

@@ -16,11 +16,11 @@ from starlette.types import Receive, Scope, Send
 from app.http_connection import Limits
 from tests.drivers.fake_queries import board_of
 from tests.drivers.http_instance import app_alone, exchange, free_host, serving
+from tests.waiting import UNHURRIED_S
 from topology.host_metadata import HostInfo
 
 READ = b"GET /leaderboard/1 HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n"
 SHORT = Limits(connections=40, sent_within_s=1.0, taken_within_s=1.0)
-IN_TIME_S = 60.0
 """Long after what the limits say, for the sake of slow machines; far less than for ever."""
 
 
@@ -38,7 +38,7 @@ def connected(host: HostInfo, *, takes_little: bool = False) -> socket.socket:
     client = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     if takes_little:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    client.settimeout(IN_TIME_S)
+    client.settimeout(UNHURRIED_S)
     try:
         client.connect((host.host, host.port))
     except OSError:
@@ -103,7 +103,7 @@ def test_a_client_that_trickles_is_disconnected_and_others_are_answered_meanwhil
         slow = [stack.enter_context(connected(instance)) for _ in range(20)]
         for client in slow:
             client.sendall(first)
-        deadline_s = time.monotonic() + IN_TIME_S
+        deadline_s = time.monotonic() + UNHURRIED_S
         while slow:
             assert time.monotonic() < deadline_s, f"{len(slow)} are still connected"
             assert exchange(instance, READ).startswith(b"HTTP/1.1 200 OK")
@@ -124,7 +124,7 @@ def test_a_client_that_does_not_take_its_answer_is_disconnected(instance: HostIn
         slow = [stack.enter_context(connected(instance, takes_little=True)) for _ in range(3)]
         for client in slow:
             client.sendall(b"GET /leaderboard HTTP/1.1\r\nHost: here\r\n" + last)
-        deadline_s = time.monotonic() + IN_TIME_S
+        deadline_s = time.monotonic() + UNHURRIED_S
         while not all(is_reset(client) for client in slow):
             assert time.monotonic() < deadline_s, "they are still connected"
             assert exchange(instance, READ).startswith(b"HTTP/1.1 200 OK")
@@ -159,7 +159,7 @@ def test_a_new_connection_takes_the_place_of_an_idle_one_and_never_of_one_in_use
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b"begun", "more_body": True})
         if scope["path"] == "/slow":
-            await asyncio.to_thread(go_on.wait, IN_TIME_S)
+            await asyncio.to_thread(go_on.wait, UNHURRIED_S)
         await send({"type": "http.response.body", "body": b"end"})
 
     with serving(app, free_host(), Limits(connections=4)) as host, contextlib.ExitStack() as stack:
@@ -208,7 +208,7 @@ def test_a_client_waits_for_an_answer_as_long_as_that_takes() -> None:
 
     with serving(slow, free_host(), SHORT) as host, connected(host) as client:
         client.sendall(READ)
-        assert asked.wait(IN_TIME_S)
+        assert asked.wait(UNHURRIED_S)
         # Longer than any limit, and seen to be so by the answer that goes on.
         received, until_s = b"", time.monotonic() + 3 * SHORT.taken_within_s
         while time.monotonic() < until_s:

@@ -140,10 +140,12 @@ def test_it_ends_when_its_parent_is_killed(tmp_path: Path, moment: str) -> None:
         family = psutil.Process(parent.pid)
         if moment == "ready":
             assert parent.stdout.readline()
-        wait_until(lambda: _java_of(family) is not None, 30, "the broker's process is there")
+        wait_until(lambda: _java_of(family) is not None, "the broker's process is there")
         started = family.children(recursive=True)
         parent.kill()
-    wait_until(lambda: not any(process.is_running() for process in started), 8, "the broker and its guard end")
+    wait_until(
+        lambda: not any(process.is_running() for process in started), "the broker and its guard end", deadline_s=8
+    )
 
 
 def test_it_leaves_no_process_behind(tmp_path: Path) -> None:
@@ -151,4 +153,4 @@ def test_it_leaves_no_process_behind(tmp_path: Path) -> None:
         started = psutil.Process(os.getpid()).children(recursive=True)
         mine = [process for process in started if str(tmp_path) in " ".join(command_line(process))]
         assert mine
-    wait_until(lambda: not any(process.is_running() for process in mine), 3, "the broker and its guard end")
+    wait_until(lambda: not any(process.is_running() for process in mine), "the broker and its guard end", deadline_s=3)

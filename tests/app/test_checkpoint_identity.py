@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from app.checkpoint_identity import checkpoint_identity
+from tests.waiting import UNHURRIED_S
 from topology.errors import CheckpointUnusable
 
 AT_ONCE = 2
@@ -55,7 +56,7 @@ def test_instances_that_look_for_the_first_time_at_once_agree(tmp_path: Path) ->
         together = threading.Barrier(AT_ONCE)
 
         def identity(uri: str, together: threading.Barrier = together) -> str:
-            together.wait(30)
+            together.wait(UNHURRIED_S)
             return checkpoint_identity(uri)
 
         with ThreadPoolExecutor(AT_ONCE) as threads:

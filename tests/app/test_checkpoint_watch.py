@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.checkpoint_identity import CheckpointWatch
-from tests.waiting import wait_until
+from tests.waiting import UNHURRIED_S, wait_until
 
 
 def test_another_directory_of_the_same_name_is_noticed_once(tmp_path: Path) -> None:
@@ -19,7 +19,7 @@ def test_another_directory_of_the_same_name_is_noticed_once(tmp_path: Path) -> N
     # Before it looks: a mark that it makes meanwhile would be in the way of the deletion.
     shutil.rmtree(directory)
     watch.start(lambda: seen.append(watch.identity))
-    wait_until(lambda: bool(seen), 30, "the other one is noticed")
+    wait_until(lambda: bool(seen), "the other one is noticed")
     watch.stop()
     assert before != watch.identity
     assert seen == [watch.identity]
@@ -34,9 +34,9 @@ def test_a_directory_that_cannot_be_used_is_said_once_and_stays_the_one_that_it_
     shutil.rmtree(directory)
     directory.touch()
     watch.start(lambda: None)
-    wait_until(lambda: bool(caplog.messages), 30, "it is said")
+    wait_until(lambda: bool(caplog.messages), "it is said")
     directory.unlink()
-    wait_until(lambda: watch.identity != before, 30, "there is another one")
+    wait_until(lambda: watch.identity != before, "there is another one")
     watch.stop()
     (said,) = caplog.messages
     assert said.startswith(f"LEADERBOARD_CHECKPOINT_URI {directory.as_uri()} cannot be used: ")
@@ -54,9 +54,9 @@ def test_storage_that_hangs_holds_nobody_up(tmp_path: Path, monkeypatch: pytest.
     before, changes = watch.identity, list[None]()
     monkeypatch.setattr("app.checkpoint_identity.checkpoint_identity", hang)
     watch.start(lambda: changes.append(None))
-    assert asked.wait(30)
+    assert asked.wait(UNHURRIED_S)
     assert watch.identity == before
     watch.stop()
     go_on.set()
-    wait_until(lambda: not any(each.name == "checkpoint" for each in threading.enumerate()), 30, "the thread has ended")
+    wait_until(lambda: not any(each.name == "checkpoint" for each in threading.enumerate()), "the thread has ended")
     assert (watch.identity, changes) == (before, []), "what it found comes too late"

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from app.cli import leaderboard
 from tests.drivers.ports import free_port
-from tests.waiting import wait_until
+from tests.waiting import UNHURRIED_S, wait_until
 
 COMMAND = [sys.executable, "-m", "app.cli"]
 
@@ -56,7 +56,7 @@ def test_what_the_user_must_put_right_is_one_line_and_status_2(
 ) -> None:
     for name, value in environment.items():
         monkeypatch.setenv(name, str(tmp_path) if name == "XDG_CACHE_HOME" else value)
-    done = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=UNHURRIED_S, check=False)
     assert done.returncode == 2
     assert done.stderr.startswith(line)
     assert done.stderr.count("\n") == 1
@@ -88,7 +88,7 @@ def test_an_output_that_cannot_be_written_is_one_line_and_status_1(arguments: li
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
-            timeout=60,
+            timeout=UNHURRIED_S,
             check=False,
         )
     line = "leaderboard: standard output cannot be written: No space left on device\n"
@@ -102,12 +102,12 @@ def test_a_reader_that_goes_away_is_no_error_to_speak_of() -> None:
         assert process.stderr is not None
         process.stdout.close()
         assert process.stderr.read() == ""
-        assert process.wait(60) == 1
+        assert process.wait(UNHURRIED_S) == 1
 
 
 def test_an_absent_broker_is_one_line_and_status_1(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LEADERBOARD_BOOTSTRAP_SERVERS", "127.0.0.1:1")
-    done = subprocess.run([*COMMAND, "load"], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([*COMMAND, "load"], capture_output=True, text=True, timeout=UNHURRIED_S, check=False)
     assert done.returncode == 1
     assert done.stderr == "leaderboard: Kafka at 127.0.0.1:1 does not answer (KafkaConnectionError)\n"
 
@@ -119,7 +119,7 @@ def test_a_taken_port_of_the_demo_is_told_before_anything_is_started(
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         command = [*COMMAND, "demo", "--port", str(port)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=UNHURRIED_S, check=False)
     line = f"leaderboard: cannot listen on 127.0.0.1:{port}: Address already in use: choose another --port\n"
     assert (done.returncode, done.stderr, done.stdout) == (2, line, "")
     assert list(tmp_path.iterdir()) == []
@@ -134,7 +134,7 @@ def test_the_broker_runs_until_a_signal(tmp_path: Path, number: signal.Signals) 
         assert process.stdout is not None
         assert process.stdout.readline() == f"broker at 127.0.0.1:{port}\n"
         process.send_signal(number)
-        assert process.wait(15) == 0
+        assert process.wait(UNHURRIED_S) == 0
     assert "shut down completed" in (tmp_path / "broker.log").read_text()
 
 
@@ -158,10 +158,10 @@ def test_jars_that_are_fetched_while_a_signal_comes_leave_nothing(tmp_path: Path
     }
     with subprocess.Popen([*COMMAND, "jars"], env=environment, stderr=subprocess.DEVNULL) as process:
         try:
-            wait_until(fetching.exists, 60, "the jars are fetched")
+            wait_until(fetching.exists, "the jars are fetched")
             assert list(scratch.iterdir()) != []
             process.terminate()
-            assert process.wait(15) == 1
+            assert process.wait(UNHURRIED_S) == 1
         finally:
             process.kill()
     assert list(scratch.iterdir()) == []

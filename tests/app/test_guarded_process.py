@@ -21,7 +21,7 @@ def _says_up(log: Path) -> bool:
 @pytest.mark.parametrize(("command", "status"), [("exit 0", 0), ("exit 7", 7), ("kill -KILL $$", 128 + 9)])
 def test_its_exit_status_is_told(tmp_path: Path, command: str, status: int) -> None:
     process = GuardedProcess(["sh", "-c", command], tmp_path / "log")
-    wait_until(lambda: process.returncode is not None, 5, "the process ends")
+    wait_until(lambda: process.returncode is not None, "the process ends")
     assert process.returncode == status
     process.stop()
 
@@ -29,7 +29,7 @@ def test_its_exit_status_is_told(tmp_path: Path, command: str, status: int) -> N
 def test_stop_asks_it_to_end(tmp_path: Path) -> None:
     log = tmp_path / "log"
     process = GuardedProcess(["sh", "-c", "trap 'echo asked; exit 3' TERM; echo up; while :; do sleep 0.1; done"], log)
-    wait_until(lambda: _says_up(log), 5, "it runs")
+    wait_until(lambda: _says_up(log), "it runs")
     process.stop()
     assert "asked" in log.read_text()
     assert process.returncode == 3
@@ -37,7 +37,7 @@ def test_stop_asks_it_to_end(tmp_path: Path) -> None:
 
 def test_one_that_does_not_end_is_killed(tmp_path: Path) -> None:
     process = GuardedProcess(["sh", "-c", STUBBORN], tmp_path / "log", term_to_kill_s=1)
-    wait_until(lambda: _says_up(tmp_path / "log"), 5, "it runs")
+    wait_until(lambda: _says_up(tmp_path / "log"), "it runs")
     process.stop()
     assert process.returncode == 128 + signal.SIGKILL
 
@@ -52,12 +52,12 @@ def _handles(pid: int, number: signal.Signals) -> bool:
 def test_a_signal_to_the_guard_alone_reaches_the_process(tmp_path: Path) -> None:
     log = tmp_path / "log"
     process = GuardedProcess(["sh", "-c", "trap 'exit 4' TERM; echo $PPID; echo up; while :; do sleep 0.1; done"], log)
-    wait_until(lambda: _says_up(log), 5, "it runs")
+    wait_until(lambda: _says_up(log), "it runs")
     guard = psutil.Process(int(log.read_text().split()[0]))
     # It starts the process first.
-    wait_until(lambda: _handles(guard.pid, signal.SIGTERM), 5, "the guard passes signals on")
+    wait_until(lambda: _handles(guard.pid, signal.SIGTERM), "the guard passes signals on")
     guard.terminate()
-    wait_until(lambda: process.returncode is not None, 5, "the process ends")
+    wait_until(lambda: process.returncode is not None, "the process ends")
     assert process.returncode == 4
     process.stop()
 
@@ -78,8 +78,8 @@ def test_it_ends_when_its_parent_is_killed(tmp_path: Path, command: str) -> None
     with subprocess.Popen([sys.executable, "-c", PARENT, command, log], stdout=subprocess.PIPE) as parent:
         assert parent.stdout is not None
         parent.stdout.readline()
-        wait_until(lambda: log.read_text().strip() != "", 5, "the process runs")
+        wait_until(lambda: log.read_text().strip() != "", "the process runs")
         family = psutil.Process(parent.pid).children(recursive=True)
         parent.kill()
     assert family
-    wait_until(lambda: not any(process.is_running() for process in family), 5, "all of them end")
+    wait_until(lambda: not any(process.is_running() for process in family), "all of them end", deadline_s=5)

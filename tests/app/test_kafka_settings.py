@@ -10,6 +10,7 @@ import pytest
 
 from app.errors import SetupError
 from app.settings import PREFIX, read_settings
+from tests.waiting import UNHURRIED_S
 
 SECRET = "hunter2 hunter3"
 LOGIN = {
@@ -89,7 +90,9 @@ def test_what_cannot_be_right_is_one_line_that_says_what_to_do(
 def test_the_command_ends_at_once_and_shows_no_secret() -> None:
     given = {V + name: value for name, value in (LOGIN | {"SASL_USERNAME": ""}).items()}
     command = [sys.executable, "-m", "app.cli", "serve"]
-    done = subprocess.run(command, env=os.environ | given, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        command, env=os.environ | given, capture_output=True, text=True, timeout=UNHURRIED_S, check=False
+    )
     assert done.returncode == 2
     assert done.stderr == (f"leaderboard: {V}SECURITY_PROTOCOL=SASL_SSL needs {V}SASL_USERNAME: set that as well\n")
 

@@ -15,6 +15,7 @@ import pytest
 from app.logs import JsonFormatter, TextFormatter, note_request
 from tests.drivers.cluster import Cluster
 from tests.drivers.fake_queries import board_of
+from tests.waiting import UNHURRIED_S
 
 SCRIPT = """
 import logging, threading, warnings
@@ -40,7 +41,9 @@ except ZeroDivisionError:
 def lines(form: str, level: str = "INFO") -> list[str]:
     """Return what a process that logs writes to standard error."""
     script = SCRIPT.format(form=form, level=level)
-    done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", script], check=True, capture_output=True, text=True, timeout=UNHURRIED_S
+    )
     assert done.stdout == ""
     return done.stderr.splitlines()
 
@@ -83,7 +86,7 @@ def test_a_wrong_setting_is_one_plain_line(setting: str, form: str) -> None:
     name, _, value = setting.partition("=")
     environment = {"LEADERBOARD_LOG_FORMAT": form, f"LEADERBOARD_{name}": value}
     command = [sys.executable, "-m", "app.cli", "serve"]
-    done = subprocess.run(command, check=False, env=environment, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, check=False, env=environment, capture_output=True, text=True, timeout=UNHURRIED_S)
     assert done.returncode == 2
     (line,) = done.stderr.splitlines()
     assert line.startswith(f"leaderboard: LEADERBOARD_{name}={value} cannot be used: ")

@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from tests.waiting import UNHURRIED_S
+
 TIDY = """
 import os, signal, sys
 signal.signal(signal.SIGHUP, getattr(signal, sys.argv[1]))
@@ -41,7 +43,7 @@ uvloop.run(wait())
 def run(program: str, argument: str) -> tuple[int, str]:
     """Run a program; return its exit status and output."""
     command = [sys.executable, "-c", program, argument]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=30, check=False)
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=UNHURRIED_S, check=False)
     return done.returncode, done.stdout
 
 

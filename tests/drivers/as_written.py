@@ -32,11 +32,8 @@ import psutil
 
 from tests.drivers.markdown import ROOT, Block, Document
 from tests.drivers.processes import descendants, running
-from tests.waiting import wait_until
+from tests.waiting import UNHURRIED_S, wait_until
 
-_SHOWS_WITHIN_S: Final = 240.0
-_ENDS_WITHIN_S: Final = 30.0
-_STARTS_WITHIN_S: Final = 900.0
 _SAYS: Final[Mapping[str, str]] = {
     "make demo": "Ctrl-C stops everything",
     "leaderboard broker": "broker at",
@@ -150,7 +147,7 @@ class Reader:
                 self._run_until_it_shows(block, expected)
         elif block.note == "seen in the stream":
             stream = self.going[-1]
-            wait_until(lambda: _shows(stream.shown(), block), _SHOWS_WITHIN_S, f"line {block.line} in {stream.shown()}")
+            wait_until(lambda: _shows(stream.shown(), block), f"line {block.line} in {stream.shown()}")
 
     def _start(self, block: Block, says: str) -> None:
         log = self.directory / f".going-{len(self.ran)}.log"
@@ -164,7 +161,6 @@ class Reader:
         self.going.append(going)
         wait_until(
             lambda: says in going.shown() or process.poll() is not None,
-            _STARTS_WITHIN_S,
             f"line {block.line} says {says!r}",
         )
         assert process.poll() is None, f"line {block.line} has ended"
@@ -173,11 +169,11 @@ class Reader:
         return subprocess.run(
             ["bash", "-ec", block.code],
             cwd=self.directory, env=environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True,
-            timeout=_SHOWS_WITHIN_S, check=False,
+            timeout=UNHURRIED_S, check=False,
         )  # fmt: skip
 
     def _run_until_it_shows(self, block: Block, expected: Block) -> None:
-        deadline_s = time.monotonic() + _SHOWS_WITHIN_S
+        deadline_s = time.monotonic() + UNHURRIED_S
         while not _shows((done := self._run(block)).stdout, expected):
             assert time.monotonic() < deadline_s, (
                 f"line {block.line} shows {done.stdout}{done.stderr}\ninstead of {expected.code}"
@@ -218,7 +214,7 @@ def _interrupt(going: Going) -> None:
         family = [psutil.Process(going.process.pid), *descendants(going.process.pid)]
         os.killpg(going.process.pid, signal.SIGINT)
         try:
-            wait_until(lambda: running(family) == [], _ENDS_WITHIN_S, f"{going.block.code!r} ends by Ctrl-C")
+            wait_until(lambda: running(family) == [], f"{going.block.code!r} ends by Ctrl-C")
         finally:
             _kill(family)
     going.process.wait()

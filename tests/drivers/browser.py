@@ -12,10 +12,8 @@ from typing import Any, Final, Self
 import httpx
 
 from tests.drivers.ports import free_port
-from tests.waiting import wait_until
+from tests.waiting import UNHURRIED_S, wait_until
 
-_START_S: Final = 60.0
-_COMMAND_S: Final = 120.0
 ELEMENT: Final = "element-6066-11e4-a52e-4f735466cecf"
 """Names a reference to an element in JSON (WebDriver, section 12.4)."""
 _FLAGS: Final = (
@@ -37,7 +35,7 @@ class Browser:
         self._directory = directory
         self._session = ""
         port = free_port()
-        self._client = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=_COMMAND_S, trust_env=False)
+        self._client = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=UNHURRIED_S, trust_env=False)
         self._command = ["chromedriver", f"--port={port}", f"--log-path={directory / 'chromedriver.log'}"]
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -46,7 +44,7 @@ class Browser:
         self._process = subprocess.Popen(
             self._command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, process_group=0
         )
-        wait_until(self._answers, _START_S, "chromedriver answers")
+        wait_until(self._answers, "chromedriver answers")
         options = {
             "args": [*_FLAGS, f"--user-data-dir={self._directory / 'profile'}"],
         }
@@ -61,7 +59,7 @@ class Browser:
             self._ask("DELETE", f"/session/{self._session}")
         self._client.close()
         self._process.send_signal(signal.SIGTERM)
-        self._process.wait(_START_S)
+        self._process.wait(UNHURRIED_S)
 
     def open(self, url: str) -> None:
         """Open an address; returns when the document and its scripts are loaded."""
@@ -120,10 +118,10 @@ class Browser:
             if each["level"] in ("SEVERE", "WARNING") and each["source"] != "network"
         ]
 
-    def wait_for(self, condition: str, what: str, deadline_s: float = 60.0) -> None:
+    def wait_for(self, condition: str, what: str) -> None:
         """Wait until a JavaScript expression is true; fail with `what` and the page's text."""
         try:
-            wait_until(lambda: bool(self.run(f"return Boolean({condition})")), deadline_s, what)
+            wait_until(lambda: bool(self.run(f"return Boolean({condition})")), what)
         except AssertionError as error:
             raise AssertionError(f"{error}; the page says:\n{self.run('return document.body.innerText')}") from error
 

@@ -4,9 +4,11 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
+from tests.waiting import UNHURRIED_S
+
 
 async def eventually(
-    condition: Callable[[], bool | Awaitable[bool]], what: str = "", deadline_s: float = 20.0
+    condition: Callable[[], bool | Awaitable[bool]], what: str = "", deadline_s: float = UNHURRIED_S
 ) -> float:
     """Return as soon as the condition holds, and after how many seconds; it is looked at every 5 ms.
 

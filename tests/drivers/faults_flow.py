@@ -14,7 +14,7 @@ from aiokafka import AIOKafkaProducer
 
 from tests.drivers.faults_events import Event, Events
 from tests.drivers.faults_ledger import Ledger, Place
-from tests.waiting import wait_until
+from tests.waiting import UNHURRIED_S, wait_until
 
 _TICK_S: Final = 0.05
 # A broker may be away for a minute: what was sent is sent again until it is there.
@@ -53,7 +53,7 @@ class Flow:
         for task in asyncio.all_tasks(self._loop):
             self._loop.call_soon_threadsafe(task.cancel)
         with suppress(Exception):
-            self._run(self._close(), 5)
+            self._run(self._close(), deadline_s=5)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
         self._loop.close()
@@ -65,24 +65,24 @@ class Flow:
         self._stopping = False
         self._flowing = asyncio.run_coroutine_threadsafe(self._go(), self._loop)
 
-    def stop(self, deadline_s: float = 120.0) -> None:
+    def stop(self) -> None:
         """Stop, and return when the broker has all that was sent. Another start may meet topics created anew."""
         if self._flowing is not None:
             flowing, self._flowing = self._flowing, None
             self._stopping = True
-            flowing.result(deadline_s)
-        self._run(self._close(), deadline_s)
+            flowing.result(UNHURRIED_S)
+        self._run(self._close())
 
-    def wait_for(self, count: int, deadline_s: float = 120.0) -> None:
+    def wait_for(self, count: int) -> None:
         """Wait until the broker has so many more events."""
         wanted = self._ledger.count + count
-        wait_until(lambda: self._count() >= wanted, deadline_s, f"{count} more events are taken by the broker")
+        wait_until(lambda: self._count() >= wanted, f"{count} more events are taken by the broker")
 
     # At once
 
     def send(self, events: Iterable[Event], timestamp_ms: int | None = None) -> None:
         """Send these, and return when the broker has them; the timestamp is now unless one is given."""
-        self._run(self._send_all(list(events), timestamp_ms), 600)
+        self._run(self._send_all(list(events), timestamp_ms))
 
     def send_next(self, count: int) -> None:
         """Send the next events of the stream as fast as it goes."""
@@ -129,7 +129,7 @@ class Flow:
             producer, self._producer = self._producer, None
             await producer.stop()
 
-    def _run(self, coroutine: Coroutine[Any, Any, None], deadline_s: float) -> None:
+    def _run(self, coroutine: Coroutine[Any, Any, None], deadline_s: float = UNHURRIED_S) -> None:
         asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(deadline_s)
 
 

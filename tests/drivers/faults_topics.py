@@ -37,7 +37,7 @@ class Topics:
     def delete(self, name: str) -> None:
         """Delete a topic; returns when it is gone."""
         self._administer(lambda admin: admin.delete_topics([name]))
-        wait_until(lambda: name not in self.names(), 30, f"{name} is gone")
+        wait_until(lambda: name not in self.names(), f"{name} is gone")
 
     def create(self, name: str, partitions: int = 4, **config: str) -> None:
         """Create a topic; returns when clients can use it."""
@@ -72,7 +72,7 @@ class Topics:
             found = described["partitions"]
             return len(found) == partitions and all(each["leader"] >= 0 for each in found)
 
-        wait_until(are_led, 30, f"{name} has {partitions} partitions")
+        wait_until(are_led, f"{name} has {partitions} partitions")
 
     async def _ends(self, name: str, partitions: int) -> dict[TopicPartition, int]:
         async with AIOKafkaConsumer(bootstrap_servers=self._bootstrap_servers) as consumer:

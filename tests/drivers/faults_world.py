@@ -24,7 +24,7 @@ from tests.drivers.instance import Instance
 from tests.drivers.ports import free_port
 from tests.drivers.processes import descendants, is_java
 from tests.drivers.producer import Inputs
-from tests.waiting import wait_until
+from tests.waiting import UNHURRIED_S, wait_until
 
 INTERVAL_S = 5
 DEPTH = 10
@@ -136,20 +136,24 @@ class World:
 
     # What is seen
 
-    def probe(self, deadline_s: float = 240.0) -> float:
+    def probe(self) -> float:
         """Send a new best score, and wait until it is shown; return the seconds it took."""
         began_s = time.monotonic()
         score = self.ledger.best() + 1
         self.flow.send([score_event(Score(score, PROBER, LIVE), 0)])
-        self.wait_until(lambda: self._shows(score), deadline_s, f"score {score} of product {LIVE} is shown")
+        self.wait_until(lambda: self._shows(score), f"score {score} of product {LIVE} is shown")
         return time.monotonic() - began_s
 
     def wait_until(
-        self, condition: Callable[[], bool], deadline_s: float, what: str, every_s: float = LOOK_EVERY_S
+        self,
+        condition: Callable[[], bool],
+        what: str,
+        deadline_s: float = UNHURRIED_S,
+        every_s: float = LOOK_EVERY_S,
     ) -> None:
         """Wait for a condition; fail with the end of the instance's log."""
         try:
-            wait_until(condition, deadline_s, what, every_s)
+            wait_until(condition, what, deadline_s=deadline_s, every_s=every_s)
         except AssertionError as error:
             error.add_note(self.instance.log()[-6000:])
             raise
@@ -162,26 +166,25 @@ class World:
             assert condition(), what
             return time.monotonic() > until_s
 
-        self.wait_until(over, 2 * seconds + 10, f"{seconds} s have passed")
+        self.wait_until(over, f"{seconds} s have passed", deadline_s=2 * seconds + 10)
 
-    def check(self, deadline_s: float = 180.0, instance: Instance | None = None) -> None:
+    def check(self, instance: Instance | None = None) -> None:
         """Stop the flow; whatever has happened, the boards come to be those of all events."""
         self.flow.stop()
         began_s = time.monotonic()
         expected = self.ledger.boards(self.depth)
         asked = instance or self.instance
         try:
-            self.wait_until(lambda: asked.boards(self.depth) == expected, deadline_s, "the boards are right")
+            self.wait_until(lambda: asked.boards(self.depth) == expected, "the boards are right")
         except AssertionError:
             difference = _difference(asked.boards(self.depth), expected)
-            raise AssertionError(f"not within {deadline_s} s: {difference}\n{asked.log()[-6000:]}") from None
+            raise AssertionError(f"not within {UNHURRIED_S} s: {difference}\n{asked.log()[-6000:]}") from None
         self.note(f"{self.ledger.count:,} records, boards right {time.monotonic() - began_s:.1f} s after the last")
 
-    def check_dead_letters(self, deadline_s: float = 180.0, since: int = 0) -> None:
+    def check_dead_letters(self, since: int = 0) -> None:
         """Every bad record comes to be a dead letter, once, with its bytes and its key; nothing else is one.
 
         Args:
-            deadline_s: how long that may take.
             since: the letters of so many bad records, the first ones, may be lost.
         """
         letters = [Letter("score-events", at.partition, at.offset, key, value) for at, key, value in self.ledger.bad]
@@ -189,7 +192,8 @@ class World:
         assert bad, "there are bad records"
         servers = self.broker.bootstrap_servers
         self.wait_until(
-            lambda: len(bad - dead_letters(servers).keys()) == 0, deadline_s, f"{len(bad)} bad records are dead letters"
+            lambda: len(bad - dead_letters(servers).keys()) == 0,
+            f"{len(bad)} bad records are dead letters",
         )
         found = dead_letters(servers)
         assert found.keys() - set(letters[:since]) == bad, f"no bad records: {list(found.keys() - set(letters))[:5]}"
@@ -202,7 +206,7 @@ class World:
         own = {name: value for name, value in os.environ.items() if not name.startswith("LEADERBOARD_")}
         env = own | {f"LEADERBOARD_{name}": str(value) for name, value in given.items()}
         command = [sys.executable, "-m", "app.cli", "verify", "--url", self.instance.url, "--within", "60"]
-        done = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=240)
+        done = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=UNHURRIED_S)
         assert done.returncode == 0, f"verify says {done.returncode}: {done.stdout}{done.stderr[-3000:]}"
         self.note("verified")
 

@@ -14,9 +14,8 @@ from typing import Any, Self
 import httpx
 
 from tests.drivers.ports import free_port
-from tests.waiting import wait_until
+from tests.waiting import UNHURRIED_S, wait_until
 
-_START_S = 60.0
 _STREAM_STATE = re.compile(r"stream: [a-z ]+ ▸ ([a-z ]+)")
 
 # One for all: making one takes 20 ms of CPU, which whoever waits would take from what is waited for.
@@ -72,7 +71,7 @@ class Instance:
                 stderr=log,
                 start_new_session=True,
             )
-        wait_until(self.answers, _START_S, f"{self.address} answers, see {self.log_path}")
+        wait_until(self.answers, f"{self.address} answers, see {self.log_path}")
         return self
 
     def answers(self) -> bool:
@@ -98,30 +97,29 @@ class Instance:
             log.seek(self._log_start)
             return log.read().decode(errors="replace")
 
-    def wait_for_log(self, text: str, deadline_s: float, times: int = 1) -> None:
+    def wait_for_log(self, text: str, deadline_s: float = UNHURRIED_S, times: int = 1) -> None:
         """Wait until the process has logged a text."""
         wait_until(
             lambda: self.process.poll() is None and self.log().count(text) >= times,
-            deadline_s,
             f"{text!r} in {self.log_path}",
+            deadline_s=deadline_s,
         )
 
-    def wait_for_real_time(self, deadline_s: float = 240.0) -> None:
+    def wait_for_real_time(self) -> None:
         """Wait until the stream runs in real time now, as the last that the process has said of it tells."""
         wait_until(
             lambda: self.process.poll() is None and _STREAM_STATE.findall(self.log())[-1:] == ["running"],
-            deadline_s,
             f"the stream runs in real time, see {self.log_path}",
         )
 
-    def wait_for_boards(self, expected: Any, deadline_s: float = 120.0, limit: int = 3) -> None:
+    def wait_for_boards(self, expected: Any, limit: int = 3) -> None:
         """Wait until `GET /leaderboard` is what is expected; fail with the first difference."""
         try:
-            wait_until(lambda: self.boards(limit) == expected, deadline_s, "the boards are as expected")
+            wait_until(lambda: self.boards(limit) == expected, "the boards are as expected")
         except AssertionError:
             assert self.boards(limit) == expected, self.log()[-3000:]
 
-    def terminate(self, deadline_s: float = 15.0) -> int:
+    def terminate(self, deadline_s: float = UNHURRIED_S) -> int:
         """Send SIGTERM and wait for the end; return the exit status."""
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(deadline_s)

@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Self
 
 from tests.drivers.ports import free_port
-from tests.waiting import wait_until
+from tests.waiting import UNHURRIED_S, wait_until
 
 DEPLOY = Path(__file__).parents[2] / "deploy" / "nginx"
 
-_START_S = 10.0
 _WORKERS = 2
 _SERVER = re.compile(r"^( *)server leaderboard:7000 resolve( [^;]*);$", re.MULTILINE)
 _RESOLVER = re.compile(r"^resolver.*;\n", re.MULTILINE)
@@ -70,7 +69,7 @@ class Nginx:
         )
         assert checked.returncode == 0, checked.stdout
         self._process = subprocess.Popen(self._command(), stdin=subprocess.DEVNULL)
-        wait_until(self._listens, _START_S, f"nginx listens, see {self.error_log}")
+        wait_until(self._listens, f"nginx listens, see {self.error_log}")
         return self
 
     def reload(self, ports: Sequence[int]) -> None:
@@ -83,7 +82,6 @@ class Nginx:
         self._signal(signal.SIGHUP)
         wait_until(
             lambda: self.error_log.read_text().count(leaving) >= gone + _WORKERS,
-            _START_S,
             f"nginx works with {self._ports}, see {self.error_log}",
         )
 
@@ -92,7 +90,7 @@ class Nginx:
         if self._process is not None:
             self._signal(signal.SIGTERM)
             try:
-                self._process.wait(_START_S)
+                self._process.wait(UNHURRIED_S)
             finally:
                 self._process.kill()
             self._process = None

@@ -131,7 +131,7 @@ class Reader:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        wait_until(lambda: self.readings.count > 0, _JOIN_S, "the first read has ended")
+        wait_until(lambda: self.readings.count > 0, "the first read has ended", deadline_s=_JOIN_S)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -142,7 +142,7 @@ class Reader:
     def go_on(self, seconds: float) -> None:
         """Return when it has read for so long from now."""
         enough = self.readings.count + seconds / self._interval_s
-        wait_until(lambda: self.readings.count >= enough, seconds + _TIMEOUT_S, "reads go on")
+        wait_until(lambda: self.readings.count >= enough, "reads go on", deadline_s=seconds + _TIMEOUT_S)
 
     async def _run(self) -> None:
         under_way: set[asyncio.Task[None]] = set()

@@ -14,7 +14,7 @@ import psutil
 
 from tests.drivers.instance import Instance
 from tests.drivers.processes import descendants
-from tests.waiting import wait_until
+from tests.waiting import UNHURRIED_S, wait_until
 
 _POLL_S = 0.1
 
@@ -113,10 +113,13 @@ class Replicas:
 
     # Waiting
 
-    def wait_until_settled(self, deadline_s: float = 60.0) -> None:
+    def wait_until_settled(self) -> None:
         """Wait until all members are ready and go by one map, in which they and nobody else have equal shares."""
         what = "the members are settled"
-        until(self._settled, deadline_s, lambda: f"{what}: {[(m.address, self._described(m)) for m in self.members]}")
+        until(
+            self._settled,
+            lambda: f"{what}: {[(m.address, self._described(m)) for m in self.members]}",
+        )
 
     def _settled(self) -> bool:
         maps = [self.hosts(member) for member in self.members]
@@ -148,6 +151,6 @@ def runs(host: dict[str, Any]) -> bool:
     return bool(host["runsStream"])
 
 
-def until(condition: Callable[[], bool], deadline_s: float, what: Callable[[], str]) -> None:
+def until(condition: Callable[[], bool], what: Callable[[], str], deadline_s: float = UNHURRIED_S) -> None:
     """Wait for a condition whose every look costs the processes that it looks at."""
-    wait_until(condition, deadline_s, what, _POLL_S)
+    wait_until(condition, what, deadline_s=deadline_s, every_s=_POLL_S)

@@ -12,6 +12,7 @@ from app.jars import ensure_jars
 from app.java import find_java
 from tests.drivers.certificates import Authority, encrypted
 from tests.drivers.ports import free_port
+from tests.waiting import UNHURRIED_S
 from topology.kafka_connection import KafkaConnection
 
 USER = "boards"
@@ -75,7 +76,9 @@ class SecuredKafka:
         command = [str(find_java().executable), "-cp", class_path, "kafka.admin.ConfigCommand"]
         where = ["--bootstrap-server", self._broker.bootstrap_servers, "--entity-type", "users", "--entity-name", name]
         change = ["--alter", "--add-config", f"SCRAM-SHA-512=[password={PASSWORD}]"]
-        done = subprocess.run([*command, *where, *change], capture_output=True, text=True, check=False, timeout=120)
+        done = subprocess.run(
+            [*command, *where, *change], capture_output=True, text=True, check=False, timeout=UNHURRIED_S
+        )
         assert done.returncode == 0, done.stdout + done.stderr
 
     def __enter__(self) -> Self:

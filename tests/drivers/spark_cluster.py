@@ -19,7 +19,6 @@ from tests.waiting import wait_until
 
 HOST = "127.0.0.1"
 _SPARK_HOME = Path(pyspark.__file__).parent
-_START_S = 60.0
 
 
 class SparkCluster:
@@ -46,7 +45,7 @@ class SparkCluster:
         port = int(self.url.rpartition(":")[2])
         try:
             self._master = self._start("master", "--host", HOST, "--port", str(port), "--webui-port", "0")
-            wait_until(lambda: _listens(port), _START_S, "the master listens")
+            wait_until(lambda: _listens(port), "the master listens")
             for _ in range(self._count):
                 self.add_worker()
         except BaseException:

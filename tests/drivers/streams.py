@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 from starlette.types import ASGIApp, Message, Scope
 
-DEADLINE_S = 60.0
+from tests.waiting import UNHURRIED_S
 
 
 class AppStream:
@@ -61,7 +61,7 @@ class AppStream:
     async def open(self) -> AppStream:
         """Ask, and return when the answer has begun."""
         self._task = asyncio.create_task(self._run(), name="client")
-        async with asyncio.timeout(DEADLINE_S):
+        async with asyncio.timeout(UNHURRIED_S):
             await self._started.wait()
         return self
 
@@ -69,7 +69,7 @@ class AppStream:
         """Return the next piece, b"" at the end."""
         if self.ended and self._pieces.empty():
             return b""
-        async with asyncio.timeout(DEADLINE_S):
+        async with asyncio.timeout(UNHURRIED_S):
             piece = await self._pieces.get()
         if isinstance(piece, Exception):
             raise piece
@@ -81,7 +81,7 @@ class AppStream:
         while not self._pieces.empty():
             self._pieces.get_nowait()
         if self._task is not None:
-            await asyncio.wait_for(self._task, DEADLINE_S)
+            await asyncio.wait_for(self._task, UNHURRIED_S)
 
     def break_off(self, error: Exception) -> None:
         """Have the reader see a broken connection, and the application a client that is gone."""
@@ -159,7 +159,7 @@ class Events:
 
     async def next(self) -> Event | None:
         """Return the next event, None at the end; heartbeats do not count, nor do they put off the deadline."""
-        async with asyncio.timeout(DEADLINE_S):
+        async with asyncio.timeout(UNHURRIED_S):
             return await self._next()
 
     async def _next(self) -> Event | None:

@@ -73,7 +73,7 @@ def test_scores_of_unknown_players_push_nobody_out(world: MakeWorld) -> None:
     fault.flow.wait_for(500)
     expected = fault.ledger.boards(fault.depth)[str(_PRODUCT)]
     path = f"/leaderboard/{_PRODUCT}?limit={fault.depth}"
-    fault.wait_until(lambda: bool(fault.instance.get(path).json() == expected), 60, "the known players' board is shown")
+    fault.wait_until(lambda: bool(fault.instance.get(path).json() == expected), "the known players' board is shown")
     # The lowest of them have long fallen out of what is kept of unknown players.
     fault.flow.send(row("players", player, f"No stranger {player}") for player in _STRANGERS[:5])
     fault.check()
@@ -87,7 +87,7 @@ def test_scores_of_unknown_players_push_nobody_out_who_was_unknown_himself(world
     fault.flow.wait_for(500)
     fault.flow.send([row("players", _STRANGERS[0], "No stranger")])
     path = f"/leaderboard/{_PRODUCT}"
-    fault.wait_until(lambda: fault.instance.get(path).status_code == 200, 60, "the score is shown")
+    fault.wait_until(lambda: fault.instance.get(path).status_code == 200, "the score is shown")
     # Longer than the stream takes to look at the tables again, and once more.
     fault.flow.wait_for(4_000)
     play(fault, *((10_000 + score, player) for score, player in enumerate(_STRANGERS[1:])))
@@ -143,12 +143,12 @@ def test_an_instance_away_longer_than_deletes_are_kept(world: MakeWorld) -> None
     fault.flow.wait_for(500)
     away = fault.make("away")
     away.start()
-    fault.wait_until(lambda: away.get("/health/ready").status_code == 200, 60, "the other is ready")
+    fault.wait_until(lambda: away.get("/health/ready").status_code == 200, "the other is ready")
     away.kill()
     play(fault, *((50_000 + number, _CHAMPION) for number in range(5)))
     fault.flow.send([row("players", _CHAMPION, None)])
     key = str(_CHAMPION).encode()
-    fault.wait_until(lambda: key not in fault.topics.keys("players"), 120, "Kafka has forgotten the delete")
+    fault.wait_until(lambda: key not in fault.topics.keys("players"), "Kafka has forgotten the delete")
     away.start()
     fault.check(instance=away)
     fault.check()
@@ -167,10 +167,10 @@ def test_an_older_board_after_a_newer_one(world: MakeWorld) -> None:
         (other,) = replicas.others
         fault.flow.wait_for(500)
         with replicas.frozen(frozen):
-            until(lambda: "catching up ▸ running" in other.log(), 90, lambda: f"taken over: {other.log()[-3000:]}")
+            until(lambda: "catching up ▸ running" in other.log(), lambda: f"taken over: {other.log()[-3000:]}")
             fault.flow.wait_for(1_000)
         # Whatever it had under way comes after what the other has written.
-        frozen.wait_for_log("▸ stopped", 60)
+        frozen.wait_for_log("▸ stopped")
         replicas.wait_until_settled()
         assert replicas.stream_holder is other
         for member in replicas.members:

@@ -22,10 +22,10 @@ _ROUNDS = 3
 def test_kill_while_catching_up(world: MakeWorld) -> None:
     fault = world(backlog=150_000)
     fault.instance.start()
-    fault.instance.wait_for_log("starting ▸ catching up", 120)
+    fault.instance.wait_for_log("starting ▸ catching up")
     # While the first micro-batch is at work.
     fault.wait_until(
-        lambda: any((fault.checkpoint.newest / "query/offsets").glob("0")), 60, "a batch has begun", _AT_ONCE_S
+        lambda: any((fault.checkpoint.newest / "query/offsets").glob("0")), "a batch has begun", every_s=_AT_ONCE_S
     )
     kill_and_start_again(fault, in_real_time=False)
     fault.check()
@@ -61,8 +61,8 @@ def test_kill_while_stores_are_written(world: MakeWorld, seed: int) -> None:
         fault.instance.kill()
         fault.instance.start()
         # From here on boards of before are read again, and stores written.
-        fault.wait_until(lambda: fault.instance.get("/health/ready").status_code == 200, 60, "it is ready")
-        fault.instance.wait_for_log("starting ▸ catching up", 60)
+        fault.wait_until(lambda: fault.instance.get("/health/ready").status_code == 200, "it is ready")
+        fault.instance.wait_for_log("starting ▸ catching up")
     fault.note(f"{_ROUNDS} kills, then new scores shown after {fault.probe():.1f} s")
     fault.check()
     assert "unusable" not in fault.instance.log()
@@ -91,7 +91,7 @@ def test_a_jvm_that_does_not_stay_at_one_of_two_instances(world: MakeWorld) -> N
             process.kill()
         return "catching up ▸ running" in other.log()
 
-    fault.wait_until(taken_over, 300, "the other instance runs the stream", 1.0)
+    fault.wait_until(taken_over, "the other instance runs the stream", every_s=1.0)
     assert "the stream keeps failing here" in fault.instance.log()
     fault.note(f"new scores shown after {fault.probe():.1f} s")
     fault.check()
@@ -111,7 +111,7 @@ def await_a_commit(fault: World) -> None:
     fault.instance.wait_for_real_time()
     fault.probe()
     first = fault.checkpoint.commits
-    fault.wait_until(lambda: fault.checkpoint.commits > first, 120, "real time has committed")
+    fault.wait_until(lambda: fault.checkpoint.commits > first, "real time has committed")
 
 
 def await_the_next(fault: World, log: str) -> None:
@@ -123,7 +123,7 @@ def await_the_next(fault: World, log: str) -> None:
         batch = begun.setdefault(files.generation, files.commits)
         return (files.newest / "query" / log / str(batch)).exists()
 
-    fault.wait_until(written, 120, f"{log} has the next batch", _AT_ONCE_S)
+    fault.wait_until(written, f"{log} has the next batch", every_s=_AT_ONCE_S)
 
 
 def kill_and_start_again(fault: World, *, in_real_time: bool = True) -> None:

@@ -41,7 +41,7 @@ def test_broker_storage_full(world: MakeWorld, tmp_path: Path) -> None:
         fault.start()
         fault.flow.wait_for(500)
         with disk.full():
-            fault.wait_until(lambda: not fault.broker.running, 120, "the broker ends: its disk is full")
+            fault.wait_until(lambda: not fault.broker.running, "the broker ends: its disk is full")
             reads_go_on(fault)
         fault.broker.stop()
         fault.broker.start()
@@ -88,7 +88,7 @@ def test_checkpoint_disk_full(world: MakeWorld, tmp_path: Path) -> None:
         fault.start()
         fault.flow.wait_for(500)
         with disk.full():
-            fault.instance.wait_for_log("No space left on device", 60)
+            fault.instance.wait_for_log("No space left on device")
             reads_go_on(fault)
         fault.note(f"new scores shown after {fault.probe():.1f} s")
         fault.check()
@@ -128,7 +128,7 @@ def boards_at_rest(fault: World) -> dict[str, Any]:
         looks.append(fault.instance.boards(fault.depth))
         return isinstance(looks[-1], dict) and looks[-1] == looks[-2]
 
-    fault.wait_until(rest, _REST_WITHIN_S, "the boards come to rest", _APART_S)
+    fault.wait_until(rest, "the boards come to rest", deadline_s=_REST_WITHIN_S, every_s=_APART_S)
     boards: dict[str, Any] = looks[-1]
     assert boards, "there are boards"
     return boards
@@ -136,8 +136,8 @@ def boards_at_rest(fault: World) -> dict[str, Any]:
 
 def unusable_is_said(fault: World, why: str) -> None:
     """Wait until the instance says so in its log, and is not ready for that reason."""
-    fault.wait_until(lambda: why in fault.instance.log(), 60, f"{why!r} is logged")
-    fault.wait_until(lambda: fault.instance.get("/health/ready").status_code == 503, 60, "it is not ready")
+    fault.wait_until(lambda: why in fault.instance.log(), f"{why!r} is logged")
+    fault.wait_until(lambda: fault.instance.get("/health/ready").status_code == 503, "it is not ready")
     assert why in fault.instance.get("/health/ready").json()["detail"]
 
 
@@ -149,5 +149,5 @@ def reads_go_on(fault: World) -> None:
 def recovers_without_a_restart(fault: World) -> None:
     """New scores come to be shown, and the instance to be ready."""
     fault.note(f"new scores shown after {fault.probe():.1f} s")
-    fault.wait_until(lambda: fault.instance.get("/health/ready").status_code == 200, 60, "it is ready")
+    fault.wait_until(lambda: fault.instance.get("/health/ready").status_code == 200, "it is ready")
     fault.check()

@@ -66,7 +66,7 @@ def test_dead_letters_deleted_while_running(world: MakeWorld) -> None:
     fault.start()
     fault.flow.wait_for(500)
     fault.topics.delete("score-events-invalid")
-    fault.wait_until(lambda: "score-events-invalid" in fault.topics.names(), 60, "the topic is there again")
+    fault.wait_until(lambda: "score-events-invalid" in fault.topics.names(), "the topic is there again")
     fault.note(f"new scores shown after {fault.probe():.1f} s")
     before = len(fault.ledger.bad)
     fault.flow.wait_for(1_000)
@@ -192,7 +192,7 @@ def settle(fault: World) -> None:
     fault.flow.stop()
     ends = {taken.place.partition: taken.place.offset for taken in fault.ledger.scores}
     wanted = fault.ledger.boards(fault.depth)
-    fault.wait_until(lambda: fault.instance.boards(fault.depth) == wanted, 120, "the boards are right")
+    fault.wait_until(lambda: fault.instance.boards(fault.depth) == wanted, "the boards are right")
     fault.wait_until(
-        lambda: all(fault.checkpoint.committed().get(at, 0) > end for at, end in ends.items()), 30, "all is committed"
+        lambda: all(fault.checkpoint.committed().get(at, 0) > end for at, end in ends.items()), "all is committed"
     )

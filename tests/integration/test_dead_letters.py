@@ -25,7 +25,6 @@ from topology.topics import PLAYERS, PRODUCTS, SCORE_EVENTS, SCORE_EVENTS_INVALI
 
 pytestmark = pytest.mark.system
 
-WRITTEN_WITHIN_S = 120.0
 
 SCORE_OUTCOMES = {value: case.outcome for case in SCORES for value in case.values}
 TABLE_OUTCOMES = {record: case.outcome for case in TABLES for record in case.records}
@@ -86,7 +85,7 @@ def test_letters_that_the_topic_does_not_take_keep_no_others_back(
             letters.write(find_unusable)
             return letters.counts.total()
 
-        wait_until(lambda: written() >= 5, WRITTEN_WITHIN_S, "the letters that fit are written")
+        wait_until(lambda: written() >= 5, "the letters that fit are written")
         taken = [b"0", b"1", b"3", b"4", b"6"]
         assert sorted(record.value for record in read_topic(inputs.kafka, SCORE_EVENTS_INVALID)) == sorted(taken)
         assert letters.counts == {(SCORE_EVENTS, "no event"): len(taken)}
@@ -132,7 +131,7 @@ def test_letters_that_take_long_are_written_bit_by_bit_and_once(
             calls[letters.counts.total()] = more
             return letters.counts.total()
 
-        wait_until(lambda: written() == 7, WRITTEN_WITHIN_S, "all letters are written")
+        wait_until(lambda: written() == 7, "all letters are written")
         calls.pop(0, None)
         assert calls == {2: True, 4: True, 6: True, 7: False}, "each call writes one group"
         letters_read = read_topic(inputs.kafka, SCORE_EVENTS_INVALID)
@@ -164,7 +163,6 @@ def await_letters(inputs: Inputs, instance: Instance, how: str) -> None:
     expected = Counter(expected_letters(inputs))
     wait_until(
         lambda: len(read_topic(inputs.kafka, SCORE_EVENTS_INVALID)) >= expected.total(),
-        WRITTEN_WITHIN_S,
         f"{expected.total()} dead letters are written, {how}; see {instance.log_path}",
     )
     found = Counter(letter(record) for record in read_topic(inputs.kafka, SCORE_EVENTS_INVALID))

@@ -15,7 +15,7 @@ import pytest
 
 from tests.drivers.ports import free_port
 from tests.drivers.processes import descendants, is_java, running
-from tests.waiting import wait_until
+from tests.waiting import UNHURRIED_S, wait_until
 
 BOARD_1 = [("Isabelle", 3, 4000.0), ("Mitch", 2, 2000.0), ("Elyse", 1, 1000.0)]
 
@@ -37,7 +37,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
 
 def test_once_prints_the_boards_alone_and_leaves_nothing(temporary: Path) -> None:
     process = demo("--once", "--port", str(free_port()))
-    output, log = process.communicate(timeout=300)
+    output, log = process.communicate(timeout=UNHURRIED_S)
     assert process.returncode == 0, log
     boards = json.loads(output)
     assert [(entry["playerName"], entry["playerId"], entry["score"]) for entry in boards["1"]] == BOARD_1
@@ -63,7 +63,7 @@ def test_it_serves_the_tutorials_requests_until_a_signal(temporary: Path) -> Non
         assert httpx.get(f"{url}/leaderboard/count").json() == 2
         children = descendants(process.pid)
         process.send_signal(signal.SIGINT)
-        assert process.wait(10) == 0
+        assert process.wait(60) == 0
         assert running(children) == []
         assert list(temporary.iterdir()) == []
     finally:
@@ -76,13 +76,13 @@ def test_it_serves_the_tutorials_requests_until_a_signal(temporary: Path) -> Non
 def test_a_signal_while_it_starts_leaves_nothing(temporary: Path, number: signal.Signals) -> None:
     process = demo("--port", str(free_port()))
     try:
-        wait_until(lambda: any(temporary.glob("leaderboard-demo-*/kafka/broker.log")), 240, "the broker is started")
+        wait_until(lambda: any(temporary.glob("leaderboard-demo-*/kafka/broker.log")), "the broker is started")
         children = descendants(process.pid)
         # As when a terminal closes: the shell sends it, and then the system.
         process.send_signal(number)
         process.send_signal(number)
-        assert process.wait(30) == 1
-        wait_until(lambda: running(children) == [], 5, "nothing that it started runs")
+        assert process.wait(60) == 1
+        wait_until(lambda: running(children) == [], "nothing that it started runs", deadline_s=60)
         assert list(temporary.iterdir()) == []
     finally:
         process.kill()
@@ -95,7 +95,7 @@ def test_once_that_is_ended_before_it_has_printed_the_boards_has_failed(temporar
     try:
         assert any("listening on" in line for line in process.stderr), "the demo ended"
         process.send_signal(signal.SIGTERM)
-        output, _ = process.communicate(timeout=60)
+        output, _ = process.communicate(timeout=UNHURRIED_S)
         assert (process.returncode, output) == (1, "")
         assert list(temporary.iterdir()) == []
     finally:
@@ -108,12 +108,11 @@ def test_killing_it_ends_its_broker_and_spark(temporary: Path) -> None:
     try:
         wait_until(
             lambda: sum(map(is_java, running(descendants(process.pid)))) == 2,
-            120,
             "broker and Spark run",
         )
         children = descendants(process.pid)
         process.kill()
-        wait_until(lambda: running(children) == [], 15, "nothing that it started runs")
+        wait_until(lambda: running(children) == [], "nothing that it started runs", deadline_s=60)
     finally:
         process.kill()
         process.communicate()

@@ -24,7 +24,7 @@ from app.jars import ensure_jars
 from tests.drivers.producer import Inputs
 from tests.drivers.stream_threads import SmallTables
 from tests.drivers.topic_reader import read_topic
-from tests.waiting import wait_until
+from tests.waiting import UNHURRIED_S, wait_until
 from topology import first_look, generation_run
 from topology.errors import QueryFailed
 from topology.first_look import FirstLook, NewestEvents
@@ -43,7 +43,6 @@ PARTITIONS = 4
 SHARE = EVENTS // PARTITIONS // 8
 """Of a partition, so many of the newest are looked at."""
 DEPTH = 2
-RUNS_WITHIN_S = 240.0
 
 
 @pytest.fixture
@@ -60,7 +59,7 @@ def looked(kafka: KafkaConnection) -> NewestEvents | None:
     """Look until everything has been seen that there is to see."""
     topics = asyncio.run(topic_ids(kafka, [SCORE_EVENTS, HIGH_SCORES]))
     with FirstLook(kafka, topics) as look:
-        wait_until(look._looked.done, 30, "it has looked")  # noqa: SLF001  # taking it would end it
+        wait_until(look._looked.done, "it has looked")  # noqa: SLF001  # taking it would end it
         return look.take()
 
 
@@ -126,7 +125,7 @@ def test_a_look_that_is_taken_early_has_what_was_seen_until_then(
     send(inputs, [1.0] * EVENTS)
     topics = asyncio.run(topic_ids(inputs.kafka, [SCORE_EVENTS, HIGH_SCORES]))
     with FirstLook(inputs.kafka, topics) as look:
-        assert has_one.wait(30)
+        assert has_one.wait(UNHURRIED_S)
         newest = look.take()
     assert newest is not None
     assert newest.events.num_rows == SHARE
@@ -218,7 +217,7 @@ def running(directory: Path, kafka: KafkaConnection, tables: SmallTables) -> Ite
     stream = StreamThread(settings, tables)
     stream.start()
     try:
-        wait_until(lambda: stream.status.state is StreamState.RUNNING, RUNS_WITHIN_S, "the stream runs")
+        wait_until(lambda: stream.status.state is StreamState.RUNNING, "the stream runs")
         yield
     finally:
         stream.request_stop()

@@ -23,7 +23,6 @@ from topology.topics import HIGH_SCORES
 
 pytestmark = pytest.mark.system
 
-RUNS_WITHIN_S = 120.0
 FIRST_ALONE = "-XX:TieredStopAtLevel=1"
 
 
@@ -51,7 +50,7 @@ def options_of_the_jvm(stream: StreamThread) -> list[str]:
     """Run a stream up to real time and return what its JVM was started with."""
     stream.start()
     try:
-        wait_until(lambda: stream.status.state is StreamState.RUNNING, RUNS_WITHIN_S, "the stream runs in real time")
+        wait_until(lambda: stream.status.state is StreamState.RUNNING, "the stream runs in real time")
         jvm = SparkContext._active_spark_context._jvm  # type: ignore[union-attr]  # noqa: SLF001
         return list(jvm.java.lang.management.ManagementFactory.getRuntimeMXBean().getInputArguments())  # type: ignore[union-attr]
     finally:

@@ -23,6 +23,7 @@ from tests.drivers.eventually import eventually, measured
 from tests.drivers.ports import free_port
 from tests.drivers.stores import board, names_and_scores
 from tests.drivers.stores_on_kafka import QUICK, StoresOnKafka, StoreTopics, administration, running
+from tests.waiting import UNHURRIED_S
 from topology.board_producer import BoardProducer
 from topology.errors import BrokerUnavailable, StateUnusable
 from topology.kafka_connection import KafkaConnection
@@ -337,7 +338,7 @@ async def test_a_partition_that_takes_no_board_keeps_none_from_the_others(topics
         for product_id in (first, second):
             await topics.board(product_id, Board(1, BOARD.known[1:], ()))
         instance.materializer.set_active(range(4))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(UNHURRIED_S):
             await published.wait()
 
 
@@ -441,7 +442,7 @@ async def test_a_late_board_read_just_before_the_end_is_not_forgotten(topics: St
         await eventually(lambda: instance.get(6) is not None)
     async with running(topics, tmp_path, republish=republish) as instance:
         instance.materializer.set_active(range(4))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(UNHURRIED_S):
             await published.wait()
 
 
@@ -615,7 +616,7 @@ async def test_stores_that_are_opened_again_answer_meanwhile(topics: StoreTopics
         await eventually(asked_until_tried_thrice)
         assert instance.get(1) == SHOWN
         stores.full = False
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(UNHURRIED_S):
             while not instance.caught_up:
                 answered.append(instance.queries.status(partition_for(1, 4)).can_answer)
                 await asyncio.sleep(0)

@@ -95,17 +95,16 @@ def test_catching_up_and_real_time_give_the_boards_of_all_events(world: World, t
         # Counted when the batch is committed, at the latest five seconds after its last event.
         wait_until(
             lambda: metric(instance, "leaderboard_score_events_total") >= len(world.reference.scores),
-            60,
             "every score event is counted",
         )
-        wait_until(lambda: metric(instance, "leaderboard_stream_state", state="running") == 1, 60, "it runs")
+        wait_until(lambda: metric(instance, "leaderboard_stream_state", state="running") == 1, "it runs")
         assert metric(instance, "leaderboard_stream_task_held") == 1
         assert metric(instance, "leaderboard_boards") == len(world.reference.boards())
         assert metric(instance, "leaderboard_board_delay_seconds_count") > 0
         assert metric(instance, "leaderboard_stream_batch_duration_seconds_count") >= 2
         assert metric(instance, "leaderboard_store_size_bytes", store="players") > 0
         assert metric(instance, "leaderboard_table_rows", table="players") == len(world.reference.players)
-        wait_until(lambda: metric(instance, "leaderboard_stream_uncommitted_records") == 0, 60, "all is committed")
+        wait_until(lambda: metric(instance, "leaderboard_stream_uncommitted_records") == 0, "all is committed")
 
 
 def metric(instance: Instance, name: str, **labels: str) -> float:
@@ -164,7 +163,7 @@ def test_boards_that_another_cluster_has_published_as_a_later_generation_keep_no
         board = json.loads(next(each.value for each in reversed(published) if each.key == b"1"))
         later = {**board, "generation": board["generation"] + 7}
         world.inputs.send(HIGH_SCORES, [(b"1", json.dumps(later).encode())])
-        instance.wait_for_log(f"boards of generation {later['generation']} are published", 60)
+        instance.wait_for_log(f"boards of generation {later['generation']} are published")
         score = world.top_score()
         world.reference.add([(score, 1, 1)])
         world.inputs.scores([(score, 1, 1)])
@@ -246,16 +245,15 @@ def test_deletes_that_leave_places_are_filled_again_from_the_scores(world: World
             world.delete_player(player)
         wait_until(
             lambda: bool(instance.get("/leaderboard/3?limit=2").json() == world.reference.board(3, 2)),
-            240,
             "the places of the deleted players are taken by scores that had fallen off the board",
         )
-        instance.wait_for_log("new generation: deletes left", 1)
+        instance.wait_for_log("new generation: deletes left", deadline_s=1)
 
 
 @pytest.mark.parametrize("how", ["terminate", "kill"])
 def test_no_process_outlives_the_service(world: World, tmp_path: Path, how: str) -> None:
     with Instance(tmp_path, world.broker.bootstrap_servers) as instance:
-        instance.wait_for_log("Spark started", 120)
+        instance.wait_for_log("Spark started")
         children = descendants(instance.process.pid)
         assert any(map(is_java, children))
         if how == "terminate":
@@ -263,16 +261,16 @@ def test_no_process_outlives_the_service(world: World, tmp_path: Path, how: str)
             assert running(children) == []
         else:
             instance.kill()
-            wait_until(lambda: running(children) == [], 15, "nothing that it started runs")
+            wait_until(lambda: running(children) == [], "nothing that it started runs", deadline_s=60)
 
 
 def test_missing_inputs_are_named_and_waited_for(tmp_path: Path) -> None:
     with Broker(tmp_path / "kafka") as broker, Instance(tmp_path / "instance", broker.bootstrap_servers) as instance:
-        instance.wait_for_log("missing topics: players, products, score-events", 30)
+        instance.wait_for_log("missing topics: players, products, score-events")
         inputs = Inputs(broker.connection)
         inputs.create_topics()
         inputs.players({1: "Elyse"})
         inputs.products({1: "Super Smash Bros"})
         inputs.scores([(5.0, 1, 1)])
         reference = Reference({1: "Elyse"}, {1: "Super Smash Bros"}, [(5.0, 1, 1)])
-        instance.wait_for_boards(reference.boards(), deadline_s=240)
+        instance.wait_for_boards(reference.boards())

@@ -8,6 +8,7 @@ from aiokafka.structs import OffsetAndMetadata
 
 from app.broker import Broker
 from tests.drivers.ports import free_port
+from tests.waiting import UNHURRIED_S
 from topology.errors import BrokerUnavailable
 from topology.topic_offsets import committed_offsets
 from topology.topics import TopicSpec, create_missing
@@ -26,7 +27,7 @@ async def test_a_group_whose_offsets_are_being_loaded_is_not_taken_for_an_empty_
             await consumer.commit({AT: 7})
         assert await committed_offsets(broker.connection, "nobody") == {}
     with Broker(tmp_path, port) as broker:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(UNHURRIED_S):
             while (found := await offsets_or_none(broker)) is None:
                 await asyncio.sleep(0)
         assert {at: each.offset for at, each in found.items()} == {AT: 7}

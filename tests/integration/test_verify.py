@@ -20,7 +20,7 @@ from tests.drivers.instance import Instance
 from tests.drivers.ports import free_port
 from tests.drivers.producer import Inputs
 from tests.drivers.reference import Reference
-from tests.waiting import wait_until
+from tests.waiting import UNHURRIED_S, wait_until
 from topology.records import Board, Entry
 from topology.topics import HIGH_SCORES, PLAYERS, PRODUCTS, SCORE_EVENTS
 
@@ -67,7 +67,9 @@ class Cluster:
     def verify(self, *arguments: str, **settings: object) -> subprocess.CompletedProcess[str]:
         """Run the command in a process of its own."""
         command, environment = self.command(*arguments), self.environment(**settings)
-        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=400, check=False)
+        return subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=UNHURRIED_S, check=False
+        )
 
     def send_scores(self, scores: list[tuple[float, int, int]]) -> None:
         """Send scores: score, player, product."""
@@ -128,7 +130,7 @@ def test_a_board_that_is_forged_is_the_one_that_differs(cluster: Cluster) -> Non
     forged = board._replace(known=(Entry(FORGED, 1, 0, 1_000_000, FORGER), *board.known))
     cluster.inputs.send(HIGH_SCORES, [(b"2", forged.to_json())])
     cluster.inputs.players({FORGER: "Forger"})
-    wait_until(lambda: cluster.served_score(2) == FORGED, 60, "the forged board is served")
+    wait_until(lambda: cluster.served_score(2) == FORGED, "the forged board is served")
     # One instance at two addresses, each with its own comparison.
     urls = [f"http://{host}:{cluster.instance.port}" for host in ("127.0.0.1", "localhost")]
     done = cluster.verify("--within", "0", "--format", "json", "--url", urls[0], "--url", urls[1] + "/")
@@ -152,7 +154,7 @@ def test_boards_that_become_right_meanwhile_are_equal(cluster: Cluster) -> None:
         cluster.inputs.players({FORGER: None, 2: "Renamed once more"})
         cluster.send_scores([(2000.0, 2, 1)])
         log, result = process.stderr.read(), process.stdout.read().decode()
-        assert process.wait(60) == 0, log
+        assert process.wait(UNHURRIED_S) == 0, log
     cluster.reference.rename({2: "Renamed once more"})
     boards = cluster.reference.boards(10)
     events, entries = len(cluster.reference.scores) + len(UNUSABLE), sum(map(len, boards.values()))
@@ -196,7 +198,7 @@ async def a_board(cluster: Cluster, product: int) -> Board:
     consumer = AIOKafkaConsumer(
         HIGH_SCORES, bootstrap_servers=cluster.broker.bootstrap_servers, auto_offset_reset="earliest"
     )
-    async with consumer, asyncio.timeout(60):
+    async with consumer, asyncio.timeout(UNHURRIED_S):
         async for record in consumer:
             if record.key == str(product).encode():
                 return Board.from_json(record.value)

@@ -142,7 +142,7 @@ def test_kafka_starts_with_these_settings(project: Any, tmp_path: Path) -> None:
     log = tmp_path / "kafka.log"
     kafka = GuardedProcess([*java, "kafka.Kafka", str(config)], log)
     try:
-        wait_until(lambda: asyncio.run(_answers(f"localhost:{outside}")), 60, f"Kafka answers outside, see {log}")
+        wait_until(lambda: asyncio.run(_answers(f"localhost:{outside}")), f"Kafka answers outside, see {log}")
     finally:
         kafka.stop()
 

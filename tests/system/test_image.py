@@ -15,7 +15,7 @@ import pytest
 from app.broker import Broker
 from tests.drivers.image import Image, build, debian
 from tests.drivers.ports import free_port
-from tests.waiting import wait_until
+from tests.waiting import UNHURRIED_S, wait_until
 
 pytestmark = pytest.mark.system
 
@@ -80,7 +80,7 @@ def test_an_instance_loads_serves_says_that_it_lives_and_stops(
             image.argv([*image.entrypoint, *image.command], settings), stdin=subprocess.DEVNULL, stdout=log, stderr=log
         )
     try:
-        wait_until(lambda: "catching up ▸ running" in log_path.read_text(), 120, f"the stream runs, see {log_path}")
+        wait_until(lambda: "catching up ▸ running" in log_path.read_text(), f"the stream runs, see {log_path}")
         # The jars of the image are used: nothing is fetched when it runs.
         assert "fetching" not in log_path.read_text()
         image.run(["sh", "-c", image.healthcheck], settings)
@@ -100,4 +100,4 @@ def stop(serve: subprocess.Popen[bytes]) -> None:
     """Send SIGTERM to the first process of the image, as an engine does."""
     children = Path(f"/proc/{serve.pid}/task/{serve.pid}/children").read_text().split()
     subprocess.run(["kill", f"-{signal.SIGTERM.value}", *children], check=True)
-    serve.wait(20)
+    serve.wait(UNHURRIED_S)

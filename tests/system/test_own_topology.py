@@ -20,6 +20,7 @@ from app.broker import Broker
 from app.jars import ensure_jars
 from tests.drivers.own_topology import example, match_event
 from tests.drivers.producer import Inputs
+from tests.waiting import UNHURRIED_S
 from topology.spark import SPARE_SLOTS, Spark, SparkSettings
 from topology.topics import TopicSpec, create_missing
 
@@ -27,7 +28,6 @@ pytestmark = pytest.mark.system
 
 EVENTS, HISTORIES = "match-events", "player-history"
 PULSES, OFFSETS = "pulses", "pulse-offsets"
-DEADLINE_S = 240
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +92,7 @@ async def lone_waits_s(broker: Broker, tries: int) -> list[float]:
     async with (
         AIOKafkaProducer(bootstrap_servers=servers) as producer,
         AIOKafkaConsumer(bootstrap_servers=servers) as consumer,
-        asyncio.timeout(DEADLINE_S),
+        asyncio.timeout(UNHURRIED_S),
     ):
         consumer.assign([TopicPartition(OFFSETS, 0)])
         await consumer.seek_to_beginning()
@@ -108,7 +108,7 @@ async def games_of(broker: Broker, key: str, newest: str) -> list[str]:
     """Return the games of the first history of a player whose newest match is of a game, merged as a store does."""
     page = example()
     history = None
-    async with AIOKafkaConsumer(bootstrap_servers=broker.bootstrap_servers) as consumer, asyncio.timeout(DEADLINE_S):
+    async with AIOKafkaConsumer(bootstrap_servers=broker.bootstrap_servers) as consumer, asyncio.timeout(UNHURRIED_S):
         consumer.assign([TopicPartition(HISTORIES, 0)])
         await consumer.seek_to_beginning()
         async for record in consumer:

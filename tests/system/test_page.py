@@ -99,7 +99,7 @@ def test_a_score_shows_at_once_and_a_lost_instance_is_told_and_comes_back(
 ) -> None:
     instance, inputs = live
     browser.open(instance.url)
-    browser.wait_for(f"{LIVE} && document.querySelectorAll('.card').length === 2", "both boards are shown", 120)
+    browser.wait_for(f"{LIVE} && document.querySelectorAll('.card').length === 2", "both boards are shown")
     browser.run(_WATCH)
     sent_s, acknowledged_s = asyncio.run(latencies(browser, inputs.kafka))
     with capsys.disabled():
@@ -127,10 +127,10 @@ def test_a_score_shows_at_once_and_a_lost_instance_is_told_and_comes_back(
     browser.wait_for("/ old$/.test(document.querySelector('#age').textContent)", "and how old they are")
     assert browser.run("return document.querySelectorAll('.card .score').length") == 1 + 3
     instance.start()
-    browser.wait_for(f"{LIVE} && document.querySelector('#notice').hidden", "the page is live again", 120)
+    browser.wait_for(f"{LIVE} && document.querySelector('#notice').hidden", "the page is live again")
     # Names need no stream, which takes a while to begin again.
     inputs.products({GAME: "Mario Kart 8"})
-    browser.wait_for("document.querySelector('[data-product=\"6\"] a').textContent === 'Mario Kart 8'", "a rename", 120)
+    browser.wait_for("document.querySelector('[data-product=\"6\"] a').textContent === 'Mario Kart 8'", "a rename")
 
 
 async def latencies(browser: Browser, kafka: KafkaConnection) -> tuple[float, float]:
@@ -280,4 +280,4 @@ def opened(browser: Browser, address: str) -> None:
     browser.open("about:blank")
     browser.open(address)
     ready = "document.querySelectorAll('article').length > 9" if address.endswith("/docs") else page_checks.IS_DRAWN
-    wait_until(lambda: bool(browser.run(f"return Boolean({ready})")), 60, f"{address} is shown")
+    wait_until(lambda: bool(browser.run(f"return Boolean({ready})")), f"{address} is shown")

@@ -6,7 +6,6 @@ Reads go on at 300 a second at the instances that stay, without a second try, an
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,8 +24,6 @@ pytestmark = pytest.mark.system
 TAKEN = "stream: catching up ▸ running"
 STOPPED = "stream: stopping ▸ stopped"
 FROZEN_S = 30
-BACK_WITHIN_S = 60.0
-"""Generous: without the class data of `leaderboard jars` Spark starts late. `benchmarks/failover.py` measures it."""
 
 
 @pytest.fixture(scope="module")
@@ -82,9 +79,8 @@ def test_every_key_is_answered_by_its_holders_wherever_it_is_asked(deployment: D
 def test_the_end_of_an_instance_without_the_stream_is_not_noticed(deployment: Deployment, how: str) -> None:
     victim = deployment.replicas.others[0]
     with deployment.reading(without(deployment, victim)) as reader:
-        began_s = time.monotonic()
         end(deployment, victim, how)
-        assert deployment.wait_until_new_scores_are_shown(began_s) < BACK_WITHIN_S
+        deployment.wait_until_new_scores_are_shown()
         deployment.replicas.wait_until_settled()
         deployment.replicas.bring_back(victim)
         deployment.replicas.wait_until_settled()
@@ -97,14 +93,12 @@ def test_the_end_of_the_instance_with_the_stream_stops_new_scores_for_a_moment(
 ) -> None:
     victim = deployment.replicas.stream_holder
     with deployment.reading(without(deployment, victim)) as reader:
-        began_s = time.monotonic()
         end(deployment, victim, how)
-        shown_s = deployment.wait_until_new_scores_are_shown(began_s)
+        deployment.wait_until_new_scores_are_shown()
         deployment.replicas.bring_back(victim)
         deployment.replicas.wait_until_settled()
         assert deployment.replicas.stream_holder is not victim
     assert_no_failure(reader)
-    assert shown_s < BACK_WITHIN_S
 
 
 @pytest.mark.parametrize("count", [1, 3])
@@ -130,7 +124,7 @@ def test_an_instance_that_was_frozen_comes_back_without_harm(deployment: Deploym
     with deployment.reading(without(deployment, frozen)) as reader:
         with deployment.replicas.frozen(frozen):
             reader.go_on(FROZEN_S)
-        deployment.wait_until_new_scores_are_shown(time.monotonic())
+        deployment.wait_until_new_scores_are_shown()
         deployment.replicas.wait_until_settled()
     assert_no_failure(reader)
     for member in deployment.replicas.members:
@@ -157,16 +151,15 @@ def test_an_instance_that_was_frozen_with_the_stream_has_lost_it_and_changes_not
             reader.go_on(FROZEN_S)
             until(
                 lambda: len(takers()) > 0,
-                60,
                 lambda: f"another has taken the stream over: {[(each.address, each.log()[-3000:]) for each in others]}",
             )
             (taker,) = takers()
             for _ in range(3):
                 deployment.sample.play()
-        frozen.wait_for_log(STOPPED, 30, times=stopped + 1)
+        frozen.wait_for_log(STOPPED, times=stopped + 1)
         deployment.replicas.wait_until_settled()
         assert deployment.replicas.stream_holder is taker
-        deployment.wait_until_new_scores_are_shown(time.monotonic())
+        deployment.wait_until_new_scores_are_shown()
     assert_no_failure(reader)
     for member in deployment.replicas.members:
         member.wait_for_boards(deployment.sample.reference.boards())
@@ -198,7 +191,6 @@ def test_an_instance_that_is_set_up_wrong_says_what_and_harms_nobody(
     with deployment.reading(replicas.members) as reader, newcomer:
         until(
             lambda: all(text in str(replicas.not_ready(newcomer)) for text in said),
-            20,
             lambda: f"{said} in {replicas.not_ready(newcomer)}: {newcomer.log()[-3000:]}",
         )
         logged = [line for line in newcomer.log().splitlines() if re.search("WARNING|ERROR", line)]
@@ -228,7 +220,7 @@ def test_behind_a_load_balancer_neither_a_kill_nor_a_rolling_restart_is_noticed(
             replicas.wait_until_settled()
         reader.go_on(1)
     assert_no_failure(reader)
-    deployment.wait_until_new_scores_are_shown(time.monotonic())
+    deployment.wait_until_new_scores_are_shown()
 
 
 def assert_no_failure(reader: Reader) -> None:

@@ -21,7 +21,7 @@ from tests.drivers.instance import Instance
 from tests.drivers.processes import command_lines, descendants, running
 from tests.drivers.producer import Inputs
 from tests.drivers.secured_kafka import KEY_PASSWORD, LATE_USER, PASSWORD, USER, SecuredKafka, settings_for
-from tests.waiting import wait_until
+from tests.waiting import UNHURRIED_S, wait_until
 from topology.errors import BrokerUnavailable
 from topology.kafka_connection import KafkaConnection
 from topology.topic_ids import topic_ids
@@ -33,7 +33,6 @@ SECRETS = (PASSWORD, "hun{ter}", KEY_PASSWORD, "PRIVATE KEY")
 """With a part of the password that no escaping changes."""
 BOARD = [("Isabelle", 4000.0), ("Mitch", 2000.0), ("Elyse", 1000.0)]
 BOARD_AFTER_A_SCORE = [("Elyse", 5000.0), *BOARD[:2]]
-SHOWN_S = 120.0
 REFUSED = f"refuses user {LATE_USER}: check LEADERBOARD_KAFKA_SASL_USERNAME"
 
 
@@ -49,7 +48,9 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
 def load(kafka: KafkaConnection) -> subprocess.CompletedProcess[str]:
     given = {f"LEADERBOARD_{name}": str(value) for name, value in settings_for(kafka).items()}
     command = [sys.executable, "-m", "app.cli", "load"]
-    return subprocess.run(command, env=os.environ | given, capture_output=True, text=True, check=False, timeout=120)
+    return subprocess.run(
+        command, env=os.environ | given, capture_output=True, text=True, check=False, timeout=UNHURRIED_S
+    )
 
 
 def an_instance(directory: Path, kafka: KafkaConnection) -> Instance:
@@ -67,7 +68,7 @@ def end_and_find_no_secret(instance: Instance) -> None:
     assert not [secret for secret in SECRETS if secret in str(commands)]
     jvm = descendants(instance.process.pid)
     assert instance.terminate() == 0
-    wait_until(lambda: not running(jvm), 60, "its JVM has ended, and with it what it writes and deletes")
+    wait_until(lambda: not running(jvm), "its JVM has ended, and with it what it writes and deletes")
     files = [path for path in instance.directory.rglob("*") if path.is_file()]
     assert not [(secret, path) for path in files for secret in SECRETS if secret in path.read_text(errors="replace")]
 
@@ -81,8 +82,8 @@ def test_an_instance_serves_from_it_in_real_time_and_shows_no_secret(
         first = board(instance)
         assert first in (BOARD, BOARD_AFTER_A_SCORE)
         Inputs(secured.plain).scores([(5000, 1, 1)])
-        wait_until(lambda: board(instance) == BOARD_AFTER_A_SCORE, SHOWN_S, "the new score is shown")
-        wait_until(lambda: instance.get("/health/ready").status_code == 200, SHOWN_S, "it is ready")
+        wait_until(lambda: board(instance) == BOARD_AFTER_A_SCORE, "the new score is shown")
+        wait_until(lambda: instance.get("/health/ready").status_code == 200, "it is ready")
         end_and_find_no_secret(instance)
 
 
@@ -90,10 +91,10 @@ def test_a_user_that_is_refused_is_told_once_and_let_in_as_soon_as_kafka_knows_i
     secured: SecuredKafka, tmp_path: Path
 ) -> None:
     with an_instance(tmp_path, replace(secured.scram, sasl_username=LATE_USER)) as instance:
-        instance.wait_for_log(REFUSED, 60)
-        wait_until(lambda: REFUSED in instance.get("/health/ready").json()["detail"], 60, "readiness says it")
+        instance.wait_for_log(REFUSED)
+        wait_until(lambda: REFUSED in instance.get("/health/ready").json()["detail"], "readiness says it")
         secured.add_user(LATE_USER)
-        wait_until(lambda: instance.get("/health/ready").status_code == 200, SHOWN_S, "it is ready")
+        wait_until(lambda: instance.get("/health/ready").status_code == 200, "it is ready")
         assert instance.log().count(REFUSED) <= 3, instance.log()
         end_and_find_no_secret(instance)
 
@@ -101,9 +102,9 @@ def test_a_user_that_is_refused_is_told_once_and_let_in_as_soon_as_kafka_knows_i
 def test_a_certificate_that_is_not_trusted_is_told(secured: SecuredKafka, tmp_path: Path) -> None:
     stranger = Authority(tmp_path / "stranger").certificate
     with an_instance(tmp_path / "instance", replace(secured.plain, ssl_ca_file=stranger)) as instance:
-        instance.wait_for_log("has a certificate that is not trusted", 60)
+        instance.wait_for_log("has a certificate that is not trusted")
         fix = "set LEADERBOARD_KAFKA_SSL_CA_FILE to that of the CA that signed it"
-        wait_until(lambda: fix in instance.get("/health/ready").json()["detail"], 60, f"readiness says to {fix}")
+        wait_until(lambda: fix in instance.get("/health/ready").json()["detail"], f"readiness says to {fix}")
         end_and_find_no_secret(instance)
 
 

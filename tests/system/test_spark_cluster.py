@@ -66,7 +66,7 @@ def _lose_a_batch(world: World, lose: Callable[[], None]) -> None:
         world.probe()
         ended, failed = (world.instance.log().count(text) for text in ("running ▸", "running ▸ error"))
         lose()
-        world.instance.wait_for_log("running ▸", 60, times=ended + 1)
+        world.instance.wait_for_log("running ▸", times=ended + 1)
         if world.instance.log().count("running ▸ error") > failed:
             return
     raise AssertionError(f"the stream has not failed by {_TRIES} losses")

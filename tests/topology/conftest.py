@@ -38,7 +38,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spark]:
     running.close()
     assert not running.alive
     assert servers
-    wait_until(lambda: not any(thread.is_alive() for thread in servers), 10, "nothing of the session is left")
+    wait_until(
+        lambda: not any(thread.is_alive() for thread in servers), "nothing of the session is left", deadline_s=10
+    )
 
 
 @pytest.fixture

@@ -40,5 +40,5 @@ def test_what_a_jvm_says_when_it_is_in_trouble_is_a_warning(
 
 def said(caplog: pytest.LogCaptureFixture, last: str) -> list[tuple[str, str]]:
     """Wait for a line of the JVM, and return all up to it as level and message."""
-    wait_until(lambda: last in caplog.messages, 30, f"{last!r} is logged")
+    wait_until(lambda: last in caplog.messages, f"{last!r} is logged")
     return [(each.levelname, each.getMessage()) for each in caplog.records if each.name == LOGGER]

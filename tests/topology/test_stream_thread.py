@@ -29,14 +29,14 @@ def silent() -> Iterator[str]:
 def test_a_thread_that_was_not_waited_for_ends_before_the_next_begins(tmp_path: Path, silent: str) -> None:
     first = stream_thread_without_kafka(tmp_path / "first", silent)
     first.start()
-    wait_until(lambda: first.status.state is StreamState.STARTING, 5, "it asks for the topics")
+    wait_until(lambda: first.status.state is StreamState.STARTING, "it asks for the topics")
     first.request_stop()
     first.join(0.1)
     assert not ended(first), "it waits for Kafka"
 
     second = stream_thread_without_kafka(tmp_path / "second")
     second.start()
-    wait_until(lambda: second.status.error is not None, 30, "it has found that there is no Kafka")
+    wait_until(lambda: second.status.error is not None, "it has found that there is no Kafka")
     assert ended(first)
     second.request_stop()
     second.join()
@@ -46,11 +46,11 @@ def test_a_thread_that_was_not_waited_for_ends_before_the_next_begins(tmp_path: 
 def test_a_thread_that_is_stopped_before_its_turn_never_begins(tmp_path: Path, silent: str) -> None:
     first, second = stream_thread_without_kafka(tmp_path, silent), stream_thread_without_kafka(tmp_path)
     first.start()
-    wait_until(lambda: first.status.state is StreamState.STARTING, 5, "it asks for the topics")
+    wait_until(lambda: first.status.state is StreamState.STARTING, "it asks for the topics")
     second.start()
     second.request_stop()
     first.request_stop()
-    wait_until(lambda: ended(second), 30, "both have ended")
+    wait_until(lambda: ended(second), "both have ended")
     assert ended(first)
     assert second.status.error is None
 

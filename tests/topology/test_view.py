@@ -198,9 +198,9 @@ async def test_boards_are_rendered_ahead_again_after_a_store_could_not_be_read(
     with monkeypatch.context() as patched:
         patched.setattr(MemoryStore, "scan", _closed)
         driver.view.partition_ready(partition_for(1, 4))
-        await eventually(lambda: "rendered later: it is closed" in caplog.text, deadline_s=10)
+        await eventually(lambda: "rendered later: it is closed" in caplog.text)
     driver.view.partition_ready(partition_for(1, 4))
-    await eventually(lambda: sum(driver.view.shown().values()) == 1, deadline_s=10)
+    await eventually(lambda: sum(driver.view.shown().values()) == 1)
     keeping_warm.cancel()
 
 
