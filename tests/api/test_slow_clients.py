@@ -21,7 +21,6 @@ from topology.host_metadata import HostInfo
 
 READ = b"GET /leaderboard/1 HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n"
 SHORT = Limits(connections=40, sent_within_s=1.0, taken_within_s=1.0)
-"""Long after what the limits say, for the sake of slow machines; far less than for ever."""
 
 
 @pytest.fixture(scope="module")

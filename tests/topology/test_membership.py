@@ -199,7 +199,7 @@ async def test_one_that_stops_while_it_joins_leaves_nothing_behind(group: Group)
         await asyncio.sleep(delay_s)
         await group.stop(instance)
         gc.collect()
-    # The group would wait for a member that is left until its session has timed out, 10 s after it joined.
+    # The group would wait for a member that is left until its session has timed out, a minute after it joined.
     await eventually(lambda: group.agrees(1), "no member is left that the group waits for")
     # The first one's rebalances renew three tasks of aiokafka's.
     await eventually(lambda: len(asyncio.all_tasks() - others) <= 3, "no task of theirs is left")
