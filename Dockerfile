@@ -12,6 +12,7 @@ COPY pyproject.toml README.md LICENSE ./
 COPY app app
 COPY api api
 COPY topology topology
+COPY runtime runtime
 RUN python3 -m venv /opt/leaderboard \
     && /opt/leaderboard/bin/pip install --quiet --disable-pip-version-check --no-cache-dir \
     --no-index --find-links wheels .

@@ -59,7 +59,7 @@ lock: need-python ## renew requirements.lock from pyproject.toml
 		--no-emit-find-links --python-version 3.11 --extra dev --custom-compile-command "make lock" \
 		--output-file requirements.lock pyproject.toml
 
-relock-jars: need-java $(STAMP) ## renew app/jars.lock from app/ivy.xml
+relock-jars: need-java $(STAMP) ## renew app/java/jars.lock from app/java/ivy.xml
 	@$(BIN)/leaderboard jars --relock
 
 clean: ## remove what was built; the jars' cache and ./state stay
@@ -85,7 +85,7 @@ $(CHECK_JSONSCHEMA): | need-python
 .PHONY: need-python need-java need-wrk need-system
 python_problem = $(shell $(PYTHON) -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' \
 	>/dev/null 2>&1 || echo "$(PYTHON) is not a Python 3.11 or later with venv: install one, or name it: make PYTHON=/path/to/python3")
-java_problem = $(shell $(if $(JAVA_HOME),JAVA_HOME='$(JAVA_HOME)') $(PYTHON) -m app.java)
+java_problem = $(shell $(if $(JAVA_HOME),JAVA_HOME='$(JAVA_HOME)') $(PYTHON) -m app.java.installed)
 
 need-python:
 	$(if $(python_problem),$(error $(python_problem)))

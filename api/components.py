@@ -10,17 +10,17 @@ from typing import Protocol
 
 import httpx
 
-from api.auth import Tokens
-from api.delivery import Sharing
-from topology.host_metadata import ClusterMap, HostInfo
-from topology.listener import Watcher
-from topology.measures import Measures
-from topology.queries import PartitionStatus
-from topology.rendering import Rendered
+from api.http.auth import Tokens
+from api.http.delivery import Sharing
+from runtime.cluster.host_metadata import ClusterMap, HostInfo
+from runtime.copies.listener import Watcher
+from runtime.measures import Measures
+from runtime.serving.queries import PartitionStatus
+from topology.leaderboard.shown import Rendered
 
 
 class BoardQueries(Protocol):
-    """What the API asks of `topology.queries.Queries`; named, so that tests can run a cluster in one process."""
+    """What the API asks of `runtime.serving.queries.Queries`; named, so that tests can run a cluster in one process."""
 
     @property
     def version(self) -> int:

@@ -12,28 +12,28 @@ from fastapi import Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
-from api import openapi
-from api.auth import guard_of
-from api.boards import Boards
+from api.cluster.peers import Peers
+from api.cluster.router import Router
 from api.components import Components
-from api.cors import shared_with
-from api.delivery import Delivery
-from api.errors import InvalidRequest, Unrouted, problem
-from api.events import event_routes
-from api.feeds import Feeds
-from api.front import Front
-from api.gather import Gather
-from api.internal import internal_routes
-from api.leaderboard import board_routes
-from api.metrics import metrics_routes
-from api.observed import Observed
-from api.operations import operation_routes
-from api.page import page_routes
-from api.parameters import only_plain
-from api.peers import Peers
-from api.router import Router
-from api.traffic import Traffic
-from topology.errors import LeaderboardError
+from api.http import openapi
+from api.http.auth import guard_of
+from api.http.cors import shared_with
+from api.http.delivery import Delivery
+from api.http.errors import InvalidRequest, Unrouted, problem
+from api.http.front import Front
+from api.http.observed import Observed
+from api.http.parameters import only_plain
+from api.http.traffic import Traffic
+from api.leaderboard.routes import board_routes
+from api.live.events import event_routes
+from api.live.feeds import Feeds
+from api.operate.metrics import metrics_routes
+from api.operate.operations import operation_routes
+from api.operate.page import page_routes
+from api.reads.boards import Boards
+from api.reads.gather import Gather
+from api.reads.internal import internal_routes
+from runtime.errors import LeaderboardError
 
 logger = logging.getLogger(__name__)
 

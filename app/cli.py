@@ -15,7 +15,7 @@ import click
 from app.errors import BrokerFailed
 from app.logs import set_up_logging
 from app.signals import exit_on_signals, on_signals
-from topology.errors import Fix, LeaderboardError
+from runtime.errors import Fix, LeaderboardError
 
 if TYPE_CHECKING:
     from app.settings import Settings
@@ -78,7 +78,7 @@ def demo(port: int, once: bool) -> None:
 def serve() -> None:
     """Run one instance, configured by the environment."""
     settings = _settings()
-    from app.service import run_service
+    from app.instance.service import run_service
 
     run_service(settings)
 
@@ -88,7 +88,7 @@ def serve() -> None:
 @click.option("--port", type=_port, default=9092, help="Port for clients.")
 def broker(data_dir: Path, port: int) -> None:
     """Run the embedded broker alone until a signal."""
-    from app.broker import Broker
+    from app.java.broker import Broker
 
     with Broker(data_dir, port) as running:
         stopping = threading.Event()
@@ -124,12 +124,12 @@ def jars(relock: bool) -> None:
 
     Prepares what makes Spark start faster, too.
     """
-    from app import jars as pinned
+    from app.java import jars as pinned
 
     if relock:
         click.echo(f"locked {pinned.relock()} jars")
     directory = pinned.ensure_jars().directory
-    from app.spark_class_data import make_spark_class_data
+    from app.java.spark_class_data import make_spark_class_data
 
     make_spark_class_data()
     click.echo(directory)
@@ -182,8 +182,8 @@ def verify(urls: tuple[str, ...], within_s: float, form: str, scores_lost: bool)
     changed first.
     """
     settings = _settings()
-    from app.verify import DIFFERENT, Check
-    from app.verify import verify as compare
+    from app.verification.verify import DIFFERENT, Check
+    from app.verification.verify import verify as compare
 
     asked = tuple(url.rstrip("/") for url in urls) or (f"http://localhost:{settings.port}",)
     result = compare(settings, Check(asked, within_s, scores_lost))
@@ -197,7 +197,8 @@ def verify(urls: tuple[str, ...], within_s: float, form: str, scores_lost: bool)
 )
 def describe(form: str) -> None:
     """Print the topology: sources, joins, aggregate, sink, stores."""
-    from topology import description, diagram
+    from runtime import diagram
+    from topology.leaderboard import description
 
     forms = {"text": description.describe, "mermaid": diagram.mermaid, "svg": diagram.svg}
     click.echo(forms[form](), nl=False)

@@ -13,17 +13,17 @@ import httpx
 import uvloop
 from pydantic import SecretStr
 
-from app.broker import Broker
 from app.errors import SetupError
+from app.instance.service import Service
+from app.java.broker import Broker
+from app.java.spark_class_data import make_spark_class_data
 from app.load import DataFiles, load, sample_files
 from app.logs import set_up_logging
-from app.service import Service
 from app.settings import Settings, read_settings
 from app.signals import pass_over_signals, stop_signal
-from app.spark_class_data import make_spark_class_data
-from topology.stream_status import StreamState
-from topology.topic_offsets import topic_offsets
-from topology.topics import HIGH_SCORES
+from runtime.kafka.offsets import topic_offsets
+from runtime.stream.status import StreamState
+from topology.leaderboard.topics import HIGH_SCORES
 
 logger = logging.getLogger(__name__)
 

@@ -1,15 +1,15 @@
 """The errors that end the program, each with what to do about it.
 
-topology.errors.Fix
+runtime.errors.Fix
 └── SetupError           the user fixes it: Java, jars, ports, directories, settings, input files
     └── BrokerFailed     the embedded broker died or never answered; its log says why
-topology.errors.Retry
+runtime.errors.Retry
 └── NotComparable        boards cannot be compared now: an instance does not answer, or a topic was created anew
 
 The command line prints one as a single line and exits with status 2, or 1 for what may work when tried again.
 """
 
-from topology.errors import Fix, Retry
+from runtime.errors import Fix, Retry
 
 
 class SetupError(Fix):

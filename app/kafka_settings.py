@@ -6,7 +6,7 @@ import ssl
 from pathlib import Path
 
 from app.errors import SetupError
-from topology.kafka_connection import KafkaConnection
+from runtime.kafka.connection import KafkaConnection
 
 _LOGIN = ("SASL_MECHANISM", "SASL_USERNAME", "SASL_PASSWORD")
 _FILES = ("SSL_CA_FILE", "SSL_CERT_FILE", "SSL_KEY_FILE", "SSL_KEY_PASSWORD")

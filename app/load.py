@@ -21,9 +21,10 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
 from app.errors import SetupError
-from topology.kafka_connection import KafkaConnection
-from topology.kafka_errors import unavailable
-from topology.topics import INPUTS, OUTPUTS, PLAYERS, PRODUCTS, SCORE_EVENTS, create_missing
+from runtime.kafka.connection import KafkaConnection
+from runtime.kafka.errors import unavailable
+from runtime.kafka.topics import create_missing
+from topology.leaderboard.topics import INPUTS, OUTPUTS, PLAYERS, PRODUCTS, SCORE_EVENTS
 
 CHUNK_RECORDS = 5_000
 REQUEST_TIMEOUT_MS = 30_000

@@ -1,7 +1,7 @@
 """Where log lines go and how they look: standard error, as text or JSON, with thread and request of each.
 
-Everything goes through one handler: what the product logs, what libraries do, Spark's lines that `topology.spark`
-passes on, and Python's warnings.
+Everything goes through one handler: what the product logs, what libraries do, Spark's lines that
+`runtime.spark.session` passes on, and Python's warnings.
 """
 
 import json
@@ -9,7 +9,7 @@ import logging
 import sys
 from datetime import UTC, datetime
 
-from api.request_ids import CURRENT
+from api.http.request_ids import CURRENT
 
 _TEXT = "%(asctime)s %(levelname)-7s [%(threadName)s] %(name)s: %(message)s"
 _QUIET = ("asyncio", "httpcore", "httpx", "uvicorn")

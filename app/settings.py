@@ -14,11 +14,11 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, TypeAdapter, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from api.auth import Tokens
-from api.delivery import Sharing
+from api.http.auth import Tokens
+from api.http.delivery import Sharing
 from app.errors import SetupError
 from app.kafka_settings import check_kafka
-from topology.kafka_connection import KafkaConnection
+from runtime.kafka.connection import KafkaConnection
 
 PREFIX = "LEADERBOARD_"
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from app.spark_class_data import make_spark_class_data
+from app.java.spark_class_data import make_spark_class_data
 from benchmarks.figures import Figure, markdown
 from benchmarks.loaded import DEFAULTS
 from tests.drivers.deployment import Deployment

@@ -28,10 +28,10 @@ from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 from benchmarks.figures import Figure, markdown
 from benchmarks.load import PARTITIONS, Load, events_sent, producer, sending
 from benchmarks.loaded import Loaded
+from runtime.kafka.connection import KafkaConnection
+from runtime.kafka.partitioner import partition_for
 from tests.drivers.reader import Connection
-from topology.kafka_connection import KafkaConnection
-from topology.partitioner import partition_for
-from topology.topics import HIGH_SCORES, SCORE_EVENTS
+from topology.leaderboard.topics import HIGH_SCORES, SCORE_EVENTS
 
 RATES = (100, 1_000, 10_000, 20_000, 50_000)
 BACKLOG = Load(products=1_001)

@@ -28,9 +28,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from aiokafka import AIOKafkaProducer
 
-from topology.kafka_connection import KafkaConnection
-from topology.topic_offsets import topic_offsets
-from topology.topics import INPUTS, OUTPUTS, PLAYERS, PRODUCTS, SCORE_EVENTS, create_missing
+from runtime.kafka.connection import KafkaConnection
+from runtime.kafka.offsets import topic_offsets
+from runtime.kafka.topics import create_missing
+from topology.leaderboard.topics import INPUTS, OUTPUTS, PLAYERS, PRODUCTS, SCORE_EVENTS
 
 SEED = 202_611
 PARTITIONS = 4

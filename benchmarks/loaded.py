@@ -9,8 +9,8 @@ from typing import Self
 
 import psutil
 
-from app.broker import Broker
-from app.spark_class_data import make_spark_class_data
+from app.java.broker import Broker
+from app.java.spark_class_data import make_spark_class_data
 from benchmarks.load import Load, fill
 from tests.drivers.instance import Instance
 from tests.drivers.replicas import Replicas

@@ -22,12 +22,12 @@ import uvloop
 
 from api.components import Components, Stopping
 from api.main import create_app
-from app.http_connection import Limits
-from app.http_server import HttpServer
+from app.server.connection import Limits
+from app.server.http_server import HttpServer
 from benchmarks.figures import Figure, markdown
+from runtime.cluster.host_metadata import ClusterMap, HostMetadata
 from tests.drivers.fake_queries import FakeQueries, board_of
 from tests.drivers.http_instance import free_host
-from topology.host_metadata import ClusterMap, HostMetadata
 
 CLIENTS = 5_000
 BOARDS = 5_000

@@ -10,17 +10,17 @@ from typing import Any
 import click
 import pytest
 
-from api.auth import OPEN_PATHS, PAGE_FILES
-from api.errors import KINDS
-from api.event_stream import EVENT_TYPE, RETRY_MS, AllBoards, OneBoard
-from api.feeds import _KEPT_MOST, _KEPT_S
+from api.http.auth import OPEN_PATHS, PAGE_FILES
+from api.http.errors import KINDS
+from api.live.event_stream import EVENT_TYPE, RETRY_MS, AllBoards, OneBoard
+from api.live.feeds import _KEPT_MOST, _KEPT_S
 from app.cli import leaderboard
-from app.http_connection import Limits
+from app.server.connection import Limits
 from app.settings import Settings
 from tests.drivers.cluster import Cluster
 from tests.drivers.markdown import ROOT, Document, codes, documents, rows
-from topology.records import Board
-from topology.topics import INPUTS, OUTPUTS
+from topology.leaderboard.records import Board
+from topology.leaderboard.topics import INPUTS, OUTPUTS
 
 DOCUMENTS = documents()
 REFERENCE = Document(ROOT / "docs" / "reference.md")

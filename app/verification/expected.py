@@ -16,11 +16,11 @@ from pyspark.sql import functions as F
 from app.errors import NotComparable
 from app.verification.comparison import Board, Names, Place
 from app.verification.records import judge_row, judge_score
-from topology.errors import TopicMissing
-from topology.spark import COMMITTED_ONLY, Spark, read_parquet, translated
-from topology.topic_ids import topic_ids
-from topology.topic_offsets import TopicOffsets, topic_offsets
-from topology.topics import PLAYERS, PRODUCTS, SCORE_EVENTS
+from runtime.errors import TopicMissing
+from runtime.kafka.ids import topic_ids
+from runtime.kafka.offsets import TopicOffsets, topic_offsets
+from runtime.spark.session import COMMITTED_ONLY, Spark, read_parquet, translated
+from topology.leaderboard.topics import PLAYERS, PRODUCTS, SCORE_EVENTS
 
 _TOPICS: Final = (SCORE_EVENTS, PLAYERS, PRODUCTS)
 

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from app.broker import Broker
 from app.errors import SetupError
+from app.java.broker import Broker
 from app.load import MAX_RECORD_BYTES, DataFiles, load, sample_files
+from runtime.errors import BrokerUnavailable
+from runtime.kafka.connection import KafkaConnection
+from runtime.kafka.topics import create_missing
 from tests.drivers.topic_reader import all_records
-from topology.errors import BrokerUnavailable
-from topology.kafka_connection import KafkaConnection
-from topology.topics import INPUTS, PLAYERS, PRODUCTS, SCORE_EVENTS, create_missing
+from topology.leaderboard.topics import INPUTS, PLAYERS, PRODUCTS, SCORE_EVENTS
 
 
 async def _all_records(kafka: KafkaConnection, topic: str) -> list[tuple[bytes | None, bytes | None]]:

@@ -9,15 +9,15 @@ from typing import Any, cast
 import httpx
 from starlette.types import ASGIApp
 
-from api.auth import Tokens
 from api.components import Components, PeerSettings, Stopping
-from api.delivery import Sharing
+from api.http.auth import Tokens
+from api.http.delivery import Sharing
 from api.main import create_app
+from runtime.cluster.host_metadata import ClusterMap, HostInfo, HostMetadata
+from runtime.measures import Measures
 from tests.drivers.fake_queries import RESTORING, Boards, FakeQueries
 from tests.drivers.streams import AppStream, Events, StreamBody
-from topology.host_metadata import ClusterMap, HostInfo, HostMetadata
-from topology.measures import Measures
-from topology.rendering import ServedEntry
+from topology.leaderboard.shown import ServedEntry
 
 
 @dataclass

@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Self
 
-from app.broker import Broker
+from app.java.broker import Broker
 from tests.drivers.instance import Instance
 from tests.drivers.reader import Expected, Reader
 from tests.drivers.replicas import Replicas, until

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Literal
 
-from topology.errors import StateUnusable
-from topology.listener import Watcher
-from topology.partitioner import partition_for
-from topology.queries import PartitionStatus
-from topology.rendering import Rendered, ServedEntry, render
+from runtime.copies.listener import Watcher
+from runtime.errors import StateUnusable
+from runtime.kafka.partitioner import partition_for
+from runtime.serving.queries import PartitionStatus
+from topology.leaderboard.shown import Rendered, ServedEntry, render
 
 Boards = Mapping[int, list[ServedEntry]]
 
@@ -26,7 +26,7 @@ def board_of(product_id: int, entries: int = 5) -> list[ServedEntry]:
 
 
 class FakeQueries:
-    """What `topology.queries.Queries` answers, from a dict.
+    """What `runtime.serving.queries.Queries` answers, from a dict.
 
     Args:
         boards: product id to visible entries, best first; an empty list is a hidden board. Changes show at once.

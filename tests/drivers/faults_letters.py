@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import NamedTuple
 
+from runtime.kafka.connection import KafkaConnection
 from tests.drivers.topic_reader import read_topic
-from topology.kafka_connection import KafkaConnection
 
 _TOPIC = "score-events-invalid"
 

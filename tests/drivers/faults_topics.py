@@ -10,9 +10,9 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
+from runtime.kafka.connection import KafkaConnection
 from tests.drivers.topic_reader import read_topic
 from tests.waiting import wait_until
-from topology.kafka_connection import KafkaConnection
 
 
 class Topics:

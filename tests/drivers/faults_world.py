@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import psutil
 
-from app.broker import Broker
+from app.java.broker import Broker
 from tests.drivers.faults_checkpoint import CheckpointFiles
 from tests.drivers.faults_events import LIVE, Events, Mix, Score, row, score_event
 from tests.drivers.faults_flow import Flow

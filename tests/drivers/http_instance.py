@@ -13,14 +13,14 @@ from contextlib import contextmanager
 import uvloop
 from starlette.types import ASGIApp
 
-from api.auth import Tokens
 from api.components import Components, PeerSettings
+from api.http.auth import Tokens
 from api.main import create_app
-from app.http_connection import Limits
-from app.http_server import HttpServer
+from app.server.connection import Limits
+from app.server.http_server import HttpServer
+from runtime.cluster.host_metadata import ClusterMap, HostInfo, HostMetadata
 from tests.drivers.fake_queries import Boards, FakeQueries
 from tests.drivers.ports import free_port
-from topology.host_metadata import ClusterMap, HostInfo, HostMetadata
 
 EVERY_PARTITION = frozenset(range(4))
 _PATIENT = PeerSettings(connect_timeout_s=30, read_timeout_s=30, gather_timeout_s=30)

@@ -11,10 +11,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from topology.assignor import Tasks
-from topology.host_metadata import ClusterMap, HostInfo
-from topology.kafka_connection import KafkaConnection
-from topology.membership import Membership, MembershipSettings
+from runtime.cluster.assignor import Tasks
+from runtime.cluster.host_metadata import ClusterMap, HostInfo
+from runtime.cluster.membership import Membership, MembershipSettings
+from runtime.kafka.connection import KafkaConnection
 
 
 async def main(bootstrap_servers: str, application_id: str, address: str, topic: str, session_timeout_ms: str) -> None:

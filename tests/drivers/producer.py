@@ -11,9 +11,10 @@ from typing import Any
 from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 
-from topology.kafka_connection import KafkaConnection
-from topology.topic_offsets import topic_offsets
-from topology.topics import INPUTS, OUTPUTS, PLAYERS, PRODUCTS, SCORE_EVENTS, create_missing
+from runtime.kafka.connection import KafkaConnection
+from runtime.kafka.offsets import topic_offsets
+from runtime.kafka.topics import create_missing
+from topology.leaderboard.topics import INPUTS, OUTPUTS, PLAYERS, PRODUCTS, SCORE_EVENTS
 
 Record = tuple[bytes | None, bytes | None]
 Score = tuple[float, int, int]

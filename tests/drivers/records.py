@@ -4,16 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from topology.records import (
-    NO_KEY,
-    NO_VALUE,
-    NOT_A_NAME,
-    NOT_AN_ID,
-    NOT_JSON_OBJECT,
-    NOT_THE_KEY,
-    NOT_UTF8,
-)
-from topology.score_events import PLAYER_REASON, PRODUCT_REASON, SCORE_REASON
+from runtime.records import NO_KEY, NO_VALUE, NOT_A_NAME, NOT_AN_ID, NOT_JSON_OBJECT, NOT_THE_KEY, NOT_UTF8
+from topology.leaderboard.events import PLAYER_REASON, PRODUCT_REASON, SCORE_REASON
 
 USED = "used"
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 import random
 
+from runtime.kafka.connection import KafkaConnection
 from tests.drivers.instance import Instance
 from tests.drivers.producer import Inputs
 from tests.drivers.reference import Reference
-from topology.kafka_connection import KafkaConnection
 
 LIVE = 900
 PRODUCTS = range(1, 13)

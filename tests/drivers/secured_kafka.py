@@ -7,13 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
-from app.broker import Broker
-from app.jars import ensure_jars
-from app.java import find_java
+from app.java.broker import Broker
+from app.java.installed import find_java
+from app.java.jars import ensure_jars
+from runtime.kafka.connection import KafkaConnection
 from tests.drivers.certificates import Authority, encrypted
 from tests.drivers.ports import free_port
 from tests.waiting import UNHURRIED_S
-from topology.kafka_connection import KafkaConnection
 
 USER = "boards"
 PASSWORD = 'hun"ter\\2;= hun{ter}'

@@ -7,16 +7,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from topology.board_copy import BoardCopy
-from topology.copy_status import CopyStatus
-from topology.partitioner import partition_for
-from topology.queries import Queries
-from topology.records import Board, Entry
-from topology.store_copy import Shared, StoreCopy, UnusableRecords
-from topology.stores.memory import MemoryStores
-from topology.stores.protocol import Stores
-from topology.table_copy import TableCopy, TableName
-from topology.view import View
+from runtime.copies.result_copy import BoardCopy
+from runtime.copies.status import CopyStatus
+from runtime.copies.store_copy import Shared, StoreCopy, UnusableRecords
+from runtime.copies.table_copy import TableCopy, TableName
+from runtime.kafka.partitioner import partition_for
+from runtime.serving.queries import Queries
+from runtime.serving.view import View
+from runtime.stores.memory import MemoryStores
+from runtime.stores.protocol import Stores
+from topology.leaderboard.records import Board, Entry
 
 C = TypeVar("C", bound=StoreCopy)
 

@@ -11,19 +11,19 @@ from pathlib import Path
 from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient
 
+from runtime.copies.fill_session import FillOptions
+from runtime.copies.materializer import FilledFrom, Materializer, Republish
+from runtime.kafka.connection import KafkaConnection
+from runtime.kafka.ids import topic_ids
+from runtime.kafka.partitioner import partition_for
+from runtime.kafka.topics import TopicSpec, create_missing
+from runtime.serving.queries import Queries
+from runtime.serving.view import View
+from runtime.stores.directory import StateDirectory
+from runtime.stores.protocol import Stores
 from tests.drivers.eventually import eventually
 from tests.drivers.stores import names_and_scores
-from topology.fill_session import FillOptions
-from topology.kafka_connection import KafkaConnection
-from topology.materializer import FilledFrom, Materializer, Republish
-from topology.partitioner import partition_for
-from topology.queries import Queries
-from topology.records import Board
-from topology.stores.directory import StateDirectory
-from topology.stores.protocol import Stores
-from topology.topic_ids import topic_ids
-from topology.topics import TopicSpec, create_missing
-from topology.view import View
+from topology.leaderboard.records import Board
 
 QUICK = FillOptions(upkeep_every_s=0.1, retry_after_s=0.1, lacking_for_s=0.2)
 

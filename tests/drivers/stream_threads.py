@@ -6,14 +6,14 @@ import asyncio
 from collections.abc import Iterable
 from pathlib import Path
 
-from topology.generation_run import TableSource
-from topology.global_table import TableChanges
-from topology.judged import Judged
-from topology.kafka_connection import KafkaConnection
-from topology.spark import SparkSettings
-from topology.stream_thread import StreamSettings, StreamThread
-from topology.topic_ids import topic_ids
-from topology.topics import PLAYERS, PRODUCTS
+from runtime.kafka.connection import KafkaConnection
+from runtime.kafka.ids import topic_ids
+from runtime.kafka.inspected import Judged
+from runtime.spark.session import SparkSettings
+from runtime.stores.global_table import TableChanges
+from runtime.stream.generation_run import TableSource
+from runtime.stream.thread import StreamSettings, StreamThread
+from topology.leaderboard.topics import PLAYERS, PRODUCTS
 
 
 def stream_thread_without_kafka(

@@ -7,9 +7,9 @@ from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from topology.kafka_connection import KafkaConnection
-from topology.topic_ids import topic_ids
-from topology.topic_offsets import topic_offsets
+from runtime.kafka.connection import KafkaConnection
+from runtime.kafka.ids import topic_ids
+from runtime.kafka.offsets import topic_offsets
 
 
 def read_topic(kafka: KafkaConnection, topic: str) -> list[Any]:

@@ -11,17 +11,18 @@ from typing import Any
 
 import pytest
 
-from app.broker import Broker
+from app.java.broker import Broker
+from runtime.kafka.ids import topic_ids
+from runtime.kafka.inspected import Judged
+from runtime.kafka.topics import TopicSpec, create_missing
+from runtime.stream import dead_letters
+from runtime.stream.dead_letters import DeadLetters
 from tests.drivers.instance import Instance
 from tests.drivers.producer import Inputs
 from tests.drivers.records import SCORES, TABLES, USED
 from tests.drivers.topic_reader import read_topic
 from tests.waiting import wait_until
-from topology import dead_letters
-from topology.dead_letters import DeadLetters
-from topology.judged import Judged
-from topology.topic_ids import topic_ids
-from topology.topics import PLAYERS, PRODUCTS, SCORE_EVENTS, SCORE_EVENTS_INVALID, TopicSpec, create_missing
+from topology.leaderboard.topics import PLAYERS, PRODUCTS, SCORE_EVENTS, SCORE_EVENTS_INVALID
 
 pytestmark = pytest.mark.system
 

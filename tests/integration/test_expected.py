@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from app.broker import Broker
-from app.jars import ensure_jars
+from app.java.broker import Broker
+from app.java.jars import ensure_jars
 from app.verification import expected
 from app.verification.expected import Expectation
+from runtime.errors import BrokerUnavailable
+from runtime.kafka.connection import KafkaConnection
+from runtime.kafka.offsets import TopicOffsets, topic_offsets
+from runtime.spark.session import Spark, SparkSettings
 from tests.drivers.producer import Inputs
-from topology.errors import BrokerUnavailable
-from topology.kafka_connection import KafkaConnection
-from topology.spark import Spark, SparkSettings
-from topology.topic_offsets import TopicOffsets, topic_offsets
-from topology.topics import SCORE_EVENTS
+from topology.leaderboard.topics import SCORE_EVENTS
 
 pytestmark = pytest.mark.system
 

@@ -19,24 +19,25 @@ import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from pyspark.sql import DataFrame
 
-from app.broker import Broker
-from app.jars import ensure_jars
+from app.java.broker import Broker
+from app.java.jars import ensure_jars
+from runtime.errors import QueryFailed
+from runtime.kafka.connection import KafkaConnection
+from runtime.kafka.ids import TopicDescription, topic_ids
+from runtime.spark.session import SparkSettings
+from runtime.stream import generation_run
+from runtime.stream.generation_run import GenerationRun
+from runtime.stream.status import StreamState
+from runtime.stream.thread import StreamSettings, StreamThread
+from runtime.stream.watched_topics import WatchedTopics
 from tests.drivers.producer import Inputs
 from tests.drivers.stream_threads import SmallTables
 from tests.drivers.topic_reader import read_topic
 from tests.waiting import UNHURRIED_S, wait_until
-from topology import first_look, generation_run
-from topology.errors import QueryFailed
-from topology.first_look import FirstLook, NewestEvents
-from topology.generation_run import GenerationRun
-from topology.kafka_connection import KafkaConnection
-from topology.leaderboard import Tables, leaderboard
-from topology.spark import SparkSettings
-from topology.stream_status import StreamState
-from topology.stream_thread import StreamSettings, StreamThread
-from topology.topic_ids import TopicDescription, topic_ids
-from topology.topics import HIGH_SCORES, SCORE_EVENTS
-from topology.watched_topics import WatchedTopics
+from topology.leaderboard import first_look
+from topology.leaderboard.first_look import FirstLook, NewestEvents
+from topology.leaderboard.query import Tables, leaderboard
+from topology.leaderboard.topics import HIGH_SCORES, SCORE_EVENTS
 
 EVENTS = 320
 PARTITIONS = 4

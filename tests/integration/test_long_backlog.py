@@ -8,18 +8,18 @@ from pathlib import Path
 import pytest
 from pyspark import SparkContext
 
-from app.broker import Broker
-from app.jars import ensure_jars
+from app.java.broker import Broker
+from app.java.jars import ensure_jars
+from runtime.kafka.connection import KafkaConnection
+from runtime.spark.session import SparkSettings
+from runtime.stream import thread as stream_thread
+from runtime.stream.status import StreamState
+from runtime.stream.thread import StreamSettings, StreamThread
 from tests.drivers.producer import Inputs
 from tests.drivers.stream_threads import SmallTables
 from tests.drivers.topic_reader import read_topic
 from tests.waiting import wait_until
-from topology import stream_thread
-from topology.kafka_connection import KafkaConnection
-from topology.spark import SparkSettings
-from topology.stream_status import StreamState
-from topology.stream_thread import StreamSettings, StreamThread
-from topology.topics import HIGH_SCORES
+from topology.leaderboard.topics import HIGH_SCORES
 
 pytestmark = pytest.mark.system
 

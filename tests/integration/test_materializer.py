@@ -18,22 +18,23 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import NewPartitions, RecordsToDelete
 from aiokafka.errors import KafkaTimeoutError
 
-from app.broker import Broker
+from app.java.broker import Broker
+from runtime.copies.materializer import Materializer
+from runtime.copies.producer import BoardProducer
+from runtime.errors import BrokerUnavailable, StateUnusable
+from runtime.kafka.connection import KafkaConnection
+from runtime.kafka.ids import TopicDescription
+from runtime.kafka.partitioner import partition_for
+from runtime.records import NOT_AN_ID
+from runtime.serving.view import View
+from runtime.stores.memory import MemoryStores
+from runtime.stores.protocol import Fill, Store, StoreName
 from tests.drivers.eventually import eventually, measured
 from tests.drivers.ports import free_port
 from tests.drivers.stores import board, names_and_scores
 from tests.drivers.stores_on_kafka import QUICK, StoresOnKafka, StoreTopics, administration, running
 from tests.waiting import UNHURRIED_S
-from topology.board_producer import BoardProducer
-from topology.errors import BrokerUnavailable, StateUnusable
-from topology.kafka_connection import KafkaConnection
-from topology.materializer import Materializer
-from topology.partitioner import partition_for
-from topology.records import NOT_AN_ID, Board
-from topology.stores.memory import MemoryStores
-from topology.stores.protocol import Fill, Store, StoreName
-from topology.topic_ids import TopicDescription
-from topology.view import View
+from topology.leaderboard.records import Board
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +45,7 @@ SHOWN = [("Isabelle", 4000.0), ("Mitch", 2000.0)]
 @asynccontextmanager
 async def board_producer(topics: StoreTopics, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[BoardProducer]:
     """The service's own producer of boards, for the topics of a test."""
-    monkeypatch.setattr("topology.board_producer.HIGH_SCORES", topics.names.high_scores)
+    monkeypatch.setattr("runtime.copies.producer.HIGH_SCORES", topics.names.high_scores)
     producer = BoardProducer(topics.kafka)
     try:
         yield producer
@@ -654,7 +655,7 @@ class WatchedWrites(MemoryStores):
 async def test_the_event_loop_is_not_held_up_by_a_restore(topics: StoreTopics, monkeypatch: pytest.MonkeyPatch) -> None:
     # A clock of its own, by which a record takes half a millisecond: the machine may be as busy as it likes.
     clock = SimpleNamespace(monotonic=itertools.count(0, 0.0005).__next__)
-    monkeypatch.setattr("topology.store_copy.time", clock)
+    monkeypatch.setattr("runtime.copies.store_copy.time", clock)
     producer = AIOKafkaProducer(**topics.kafka.for_aiokafka(), linger_ms=5)
     await producer.start()
     value = board(*((player, 1000 - player) for player in range(20))).to_json()

@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from app.broker import Broker
+from app.java.broker import Broker
 from tests.drivers.instance import Instance
 from tests.drivers.processes import descendants, is_java, running
 from tests.drivers.producer import Inputs
 from tests.drivers.reference import Reference
 from tests.drivers.topic_reader import read_topic
 from tests.waiting import wait_until
-from topology.topics import HIGH_SCORES, SCORE_EVENTS
+from topology.leaderboard.topics import HIGH_SCORES, SCORE_EVENTS
 
 SEED = 20261121
 

@@ -6,13 +6,13 @@ import pytest
 from aiokafka.cluster import ClusterMetadata
 from aiokafka.structs import BrokerMetadata
 
-from app.broker import Broker
+from app.java.broker import Broker
+from runtime.errors import BrokerUnavailable
+from runtime.kafka.connection import KafkaConnection
+from runtime.kafka.ids import TopicCatalog, _MetadataRequest_v12, topic_ids
+from runtime.kafka.topics import TopicSpec, create_missing
 from tests.drivers.eventually import eventually
 from tests.drivers.stores_on_kafka import administration
-from topology.errors import BrokerUnavailable
-from topology.kafka_connection import KafkaConnection
-from topology.topic_ids import TopicCatalog, _MetadataRequest_v12, topic_ids
-from topology.topics import TopicSpec, create_missing
 
 
 async def test_topics_that_exist_have_an_id_and_partitions(broker: Broker) -> None:

@@ -6,12 +6,12 @@ from pathlib import Path
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.structs import OffsetAndMetadata
 
-from app.broker import Broker
+from app.java.broker import Broker
+from runtime.errors import BrokerUnavailable
+from runtime.kafka.offsets import committed_offsets
+from runtime.kafka.topics import TopicSpec, create_missing
 from tests.drivers.ports import free_port
 from tests.waiting import UNHURRIED_S
-from topology.errors import BrokerUnavailable
-from topology.topic_offsets import committed_offsets
-from topology.topics import TopicSpec, create_missing
 
 AT = TopicPartition("counted", 0)
 

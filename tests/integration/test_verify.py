@@ -14,15 +14,15 @@ from pathlib import Path
 import pytest
 from aiokafka import AIOKafkaConsumer
 
-from app.broker import Broker
-from app.verify import DIFFERENT
+from app.java.broker import Broker
+from app.verification.verify import DIFFERENT
 from tests.drivers.instance import Instance
 from tests.drivers.ports import free_port
 from tests.drivers.producer import Inputs
 from tests.drivers.reference import Reference
 from tests.waiting import UNHURRIED_S, wait_until
-from topology.records import Board, Entry
-from topology.topics import HIGH_SCORES, PLAYERS, PRODUCTS, SCORE_EVENTS
+from topology.leaderboard.records import Board, Entry
+from topology.leaderboard.topics import HIGH_SCORES, PLAYERS, PRODUCTS, SCORE_EVENTS
 
 pytestmark = pytest.mark.system
 

@@ -10,9 +10,9 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topology.assignor import ACCEPTABLE_LAG_RECORDS, AssignorSettings, Tasks, assign
-from topology.host_metadata import HostInfo
-from topology.members import Member, address_owners
+from runtime.cluster.assignor import ACCEPTABLE_LAG_RECORDS, AssignorSettings, Tasks, assign
+from runtime.cluster.host_metadata import HostInfo
+from runtime.cluster.members import Member, address_owners
 
 LAGS = st.sampled_from([0, 1, ACCEPTABLE_LAG_RECORDS, ACCEPTABLE_LAG_RECORDS + 1, 10**9])
 

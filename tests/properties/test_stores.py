@@ -8,10 +8,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from topology.records import ID_MAX, ID_MIN
-from topology.stores.directory import StateDirectory
-from topology.stores.memory import MemoryStores
-from topology.stores.protocol import Fill, Store, Stores
+from runtime.records import ID_MAX, ID_MIN
+from runtime.stores.directory import StateDirectory
+from runtime.stores.memory import MemoryStores
+from runtime.stores.protocol import Fill, Store, Stores
 
 # Few enough to meet again, and every edge of the key encoding.
 KEYS = st.sampled_from([ID_MIN, ID_MIN + 1, -256, -255, -1, 0, 1, 127, 128, 255, 256, 2**32, ID_MAX - 1, ID_MAX])

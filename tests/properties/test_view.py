@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from tests.drivers.stores import TOPIC_ID, StoresDriver, entries
-from topology.records import Board
-from topology.rendering import Rendered, render, visible
+from topology.leaderboard.records import Board
+from topology.leaderboard.shown import Rendered, render, visible
 
 IDS = st.integers(-2, 4)
 NAMES = st.none() | st.sampled_from(["a", "b"])

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from app.jars import ensure_jars
-from app.spark_class_data import make_spark_class_data, spark_class_data
-from topology.kafka_connection import KafkaConnection
-from topology.spark import Spark, SparkSettings
+from app.java.jars import ensure_jars
+from app.java.spark_class_data import make_spark_class_data, spark_class_data
+from runtime.kafka.connection import KafkaConnection
+from runtime.spark.session import Spark, SparkSettings
 
 pytestmark = pytest.mark.system
 

@@ -14,10 +14,10 @@ import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
-from app.guarded_process import GuardedProcess
-from app.http_connection import Limits
-from app.jars import ensure_jars
-from app.java import find_java
+from app.java.guarded_process import GuardedProcess
+from app.java.installed import find_java
+from app.java.jars import ensure_jars
+from app.server.connection import Limits
 from app.settings import read_settings
 from tests.drivers.image import read_steps
 from tests.drivers.ports import free_port

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from app.broker import Broker
+from app.java.broker import Broker
+from runtime.kafka.offsets import topic_offsets
 from tests.drivers.instance import Instance
 from tests.drivers.producer import Inputs
 from tests.waiting import wait_until
-from topology.topic_offsets import topic_offsets
-from topology.topics import HIGH_SCORES
+from topology.leaderboard.topics import HIGH_SCORES
 
 pytestmark = pytest.mark.system
 

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 import httpx
 import pytest
 
-from app.broker import Broker
+from app.java.broker import Broker
 from tests.drivers.image import Image, build, debian
 from tests.drivers.ports import free_port
 from tests.waiting import UNHURRIED_S, wait_until
@@ -57,7 +57,7 @@ def test_only_what_the_program_needs_is_installed(image: Image) -> None:
 
 
 def test_spark_starts_with_an_archive_that_the_build_made(image: Image) -> None:
-    flags = "from app.spark_class_data import *; print(spark_class_data(ensure_jars()).flags())"
+    flags = "from app.java.spark_class_data import *; print(spark_class_data(ensure_jars()).flags())"
     assert re.search(
         r"SharedArchiveFile=/home/leaderboard/\.cache/\S+/spark-\S+\.jsa", image.run(["python3", "-c", flags])
     )

@@ -16,13 +16,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from app.broker import Broker
-from app.jars import ensure_jars
+from app.java.broker import Broker
+from app.java.jars import ensure_jars
+from runtime.kafka.topics import TopicSpec, create_missing
+from runtime.spark.session import SPARE_SLOTS, Spark, SparkSettings
 from tests.drivers.own_topology import example, match_event
 from tests.drivers.producer import Inputs
 from tests.waiting import UNHURRIED_S
-from topology.spark import SPARE_SLOTS, Spark, SparkSettings
-from topology.topics import TopicSpec, create_missing
 
 pytestmark = pytest.mark.system
 

@@ -17,8 +17,9 @@ from pathlib import Path
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from api.auth import Tokens
-from app.broker import Broker
+from api.http.auth import Tokens
+from app.java.broker import Broker
+from runtime.kafka.connection import KafkaConnection
 from tests.drivers import page_checks
 from tests.drivers.browser import ELEMENT, Browser
 from tests.drivers.fake_queries import board_of
@@ -26,9 +27,8 @@ from tests.drivers.http_instance import app_alone, free_host, serving
 from tests.drivers.instance import Instance
 from tests.drivers.producer import Inputs
 from tests.waiting import wait_until
-from topology.kafka_connection import KafkaConnection
-from topology.rendering import ServedEntry
-from topology.topics import SCORE_EVENTS
+from topology.leaderboard.shown import ServedEntry
+from topology.leaderboard.topics import SCORE_EVENTS
 
 pytestmark = pytest.mark.system
 

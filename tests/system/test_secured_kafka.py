@@ -16,16 +16,17 @@ import pytest
 
 from app.errors import SetupError
 from app.kafka_settings import check_kafka
+from runtime.errors import BrokerUnavailable
+from runtime.kafka.connection import KafkaConnection
+from runtime.kafka.ids import topic_ids
+from runtime.kafka.topics import create_missing
 from tests.drivers.certificates import Authority, encrypted
 from tests.drivers.instance import Instance
 from tests.drivers.processes import command_lines, descendants, running
 from tests.drivers.producer import Inputs
 from tests.drivers.secured_kafka import KEY_PASSWORD, LATE_USER, PASSWORD, USER, SecuredKafka, settings_for
 from tests.waiting import UNHURRIED_S, wait_until
-from topology.errors import BrokerUnavailable
-from topology.kafka_connection import KafkaConnection
-from topology.topic_ids import topic_ids
-from topology.topics import INPUTS, create_missing
+from topology.leaderboard.topics import INPUTS
 
 pytestmark = pytest.mark.system
 

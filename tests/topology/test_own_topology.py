@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from runtime.errors import InvalidRecord
+from runtime.spark.session import Spark
 from tests.drivers.own_topology import example, match_event
 from tests.drivers.topology import EPOCH_MS, records_frame
-from topology.errors import InvalidRecord
-from topology.spark import Spark
 
 Events = Sequence[tuple[int, bytes]]
 """Milliseconds from `EPOCH`, which are the offsets as well, and values."""

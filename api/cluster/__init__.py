@@ -1,0 +1,1 @@
+"""Who answers: routing, peers and the connections to them."""

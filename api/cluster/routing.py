@@ -1,0 +1,84 @@
+"""The pure decision of who answers for a partition: the active copy first, then the standbys, then nobody."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from runtime.cluster.host_metadata import ClusterMap, HostInfo
+from runtime.serving.queries import PartitionStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """This instance's copy answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """Other instances are asked, one after the other.
+
+    Attributes:
+        hosts: in the order to ask them; never this instance, always members of the cluster.
+        then_local: whether this instance's copy answers when none of them does.
+    """
+
+    hosts: tuple[HostInfo, ...]
+    then_local: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Unavailable:
+    """Nobody that is known here can answer."""
+
+    reason: str
+
+
+Route = Local | Remote | Unavailable
+
+_LOCAL = Local()
+
+
+def decide(
+    partition: int,
+    status: PartitionStatus,
+    cluster: ClusterMap,
+    here: HostInfo,
+    down: frozenset[HostInfo],
+    *,
+    hop: bool,
+) -> Route:
+    """Return who answers for `partition`.
+
+    Args:
+        partition: the partition of the key.
+        status: what this instance can say about it.
+        cluster: who holds what, one snapshot.
+        here: this instance.
+        down: hosts that did not answer lately; they are asked last.
+        hop: whether another instance has forwarded the request here; it is not forwarded again then.
+    """
+    if status.can_answer and (hop or status.role == "active"):
+        return _LOCAL
+    if hop:
+        return Unavailable(f"{here} cannot answer: {status.reason or 'it holds no copy'}")
+    order = _holders(partition, status, cluster, here)
+    if not order:
+        return Unavailable(f"no other instance holds a copy, and {here} cannot answer: {status.reason}")
+    # Stable: among those that are up, and among those that are down, the order stays.
+    order.sort(key=lambda host: host in down and host != here)
+    if here not in order:
+        return Remote(tuple(order), then_local=False)
+    before = order[: order.index(here)]
+    return Remote(tuple(before), then_local=True) if before else _LOCAL
+
+
+def _holders(partition: int, status: PartitionStatus, cluster: ClusterMap, here: HostInfo) -> list[HostInfo]:
+    key = cluster.key_metadata(partition)
+    others = [host for host in (key.active, *key.standbys) if host is not None and host != here]
+    if not status.can_answer:
+        return others
+    if here == key.active:
+        return [here, *others]
+    # Of equal standbys this one costs no hop. A copy that the map does not name (any more) is the last resort.
+    place = int(key.active is not None) if here in key.standbys else len(others)
+    return [*others[:place], here, *others[place:]]

@@ -1,0 +1,1 @@
+"""HTTP itself: answers, problems, parameters, tokens, what is counted."""

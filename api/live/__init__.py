@@ -1,0 +1,1 @@
+"""Live updates: view to feed to readers, and a follower for what peers hold."""

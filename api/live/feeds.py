@@ -1,0 +1,267 @@
+"""All feeds of an instance: each there once, however many read it, and only as long as somebody does or may return.
+
+Knows what the copies of this instance tell (`runtime.copies.listener.Watcher`), and looks from time to time whether
+somebody else has become the first choice for a partition. A change reaches its feeds in the next turn of the event
+loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import Context
+from dataclasses import dataclass
+from typing import Final
+
+from api.cluster.peers import Peers
+from api.cluster.router import Router
+from api.components import Components
+from api.live.event_stream import AllBoards, Format, Lines, OneBoard
+from api.live.feed import Feed, Reader
+from api.live.follower import Follower
+
+_LOOK_EVERY_S: Final = 0.5
+_SLICE_S: Final = 0.002
+_KEPT_S: Final = 30.0
+"""How long a feed of all boards is there without a reader: only there can one that comes again go on."""
+_KEPT_MOST: Final = 4
+"""So many feeds are there without a reader: each holds every board, and there may be one for each limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What a feed is of.
+
+    Attributes:
+        limit: at most this many entries of a board.
+        product_id: one board, or None for all.
+        part: for a peer: only this partition, and only from this instance's copy.
+    """
+
+    limit: int
+    product_id: int | None = None
+    part: int | None = None
+
+
+class Feeds:
+    """The feeds that somebody reads, or has just read.
+
+    Args:
+        components: what the instance answers with.
+        router: who answers for a partition.
+        peers: the other instances.
+    """
+
+    def __init__(self, components: Components, router: Router, peers: Peers) -> None:
+        self._components = components
+        self._queries = components.queries
+        self._router = router
+        self._peers = peers
+        self._feeds: dict[Scope, Feed] = {}
+        self._kept: dict[Scope, asyncio.TimerHandle] = {}
+        self._followers: dict[Scope, list[Follower]] = {}
+        self._by_product: dict[int, set[Follower]] = {}
+        self._by_partition: dict[int, set[Follower]] = {}
+        self._partition_count = 0
+        self._seen: dict[int, object] = {}
+        self._dirty: dict[int, None] = {}
+        self._taking = False
+        self._reload = False
+        self._look_now = asyncio.Event()
+        self._looking: asyncio.Task[None] | None = None
+        self._unwatch: Callable[[], None] | None = None
+        self._ended = False
+
+    @contextmanager
+    def reader(self, scope: Scope, last_event_id: bytes | None = None) -> Iterator[Reader]:
+        """Open a place in a feed; the feed is there as long as any is open, and of all boards a while longer.
+
+        Args:
+            scope: what to read.
+            last_event_id: what the reader had last, when it has been here before.
+        """
+        feed = self._feeds.get(scope)
+        if feed is not None and feed.closed:
+            self._close(scope)
+            feed = None
+        feed = feed or self._open(scope)
+        self._keep_no_longer(scope)
+        reader = Reader(feed, last_event_id)
+        feed.add(reader)
+        try:
+            yield reader
+        finally:
+            feed.remove(reader)
+            if not feed.readers and self._feeds.get(scope) is feed:
+                self._leave(scope, feed)
+
+    def end(self) -> None:
+        """End all streams, also those that come later: the instance stops, and readers find another one."""
+        self._ended = True
+        for scope in list(self._kept):
+            self._close(scope)
+        for feed in list(self._feeds.values()):
+            feed.close()
+
+    # Feeds
+
+    def _open(self, scope: Scope) -> Feed:
+        feed = self._feeds[scope] = Feed(_format(scope))
+        self._followers[scope] = []
+        if self._ended:
+            feed.close()
+            return feed
+        if self._looking is None:
+            self._unwatch = self._queries.watch(self._changed)
+            self._partition_count = self._queries.partition_count
+            # In no request's context, as what follows.
+            self._looking = asyncio.get_running_loop().create_task(self._look_out(), name="feeds", context=Context())
+        self._follow(scope, feed)
+        return feed
+
+    def _leave(self, scope: Scope, feed: Feed) -> None:
+        """Close a feed without readers: now, or later when ids that clients have of it mean nothing to another one."""
+        if feed.closed or not isinstance(feed.format, AllBoards):
+            self._close(scope)
+            return
+        if len(self._kept) >= _KEPT_MOST:
+            self._close(next(iter(self._kept)))
+        # In no request's context, as what the feed has begun.
+        loop = asyncio.get_running_loop()
+        self._kept[scope] = loop.call_later(_KEPT_S, self._close, scope, context=Context())
+
+    def _keep_no_longer(self, scope: Scope) -> None:
+        if (kept := self._kept.pop(scope, None)) is not None:
+            kept.cancel()
+
+    def _close(self, scope: Scope) -> None:
+        self._keep_no_longer(scope)
+        self._feeds.pop(scope).close()
+        for follower in self._followers.pop(scope):
+            follower.stop()
+            self._unindex(follower)
+        if not self._feeds and self._looking is not None and self._unwatch is not None:
+            self._looking.cancel()
+            self._unwatch()
+            self._looking = self._unwatch = None
+            self._dirty.clear()
+            self._seen.clear()
+
+    def _follow(self, scope: Scope, feed: Feed) -> None:
+        if not self._partition_count:
+            return
+        partitions = range(self._partition_count)
+        if scope.part is not None:
+            partitions = range(scope.part, scope.part + 1)
+        elif scope.product_id is not None:
+            partition = self._queries.partition_for(scope.product_id)
+            partitions = range(partition, partition + 1)
+        feed.expect(frozenset(partitions))
+        for partition in partitions:
+            follower = Follower(
+                feed,
+                partition,
+                scope.product_id,
+                scope.limit,
+                hop=scope.part is not None,
+                queries=self._queries,
+                router=self._router,
+                peers=self._peers,
+            )
+            self._followers[scope].append(follower)
+            self._index(follower)
+            follower.follow()
+
+    def _index(self, follower: Follower) -> None:
+        if follower.product_id is not None:
+            self._by_product.setdefault(follower.product_id, set()).add(follower)
+        else:
+            self._by_partition.setdefault(follower.partition, set()).add(follower)
+
+    def _unindex(self, follower: Follower) -> None:
+        if follower.product_id is not None:
+            index, key = self._by_product, follower.product_id
+        else:
+            index, key = self._by_partition, follower.partition
+        index[key].discard(follower)
+        if not index[key]:
+            del index[key]
+
+    # What the copies of this instance tell
+
+    def _changed(self, product_id: int | None) -> None:
+        if product_id is None:
+            self._reload = True
+            self._look_now.set()
+        elif product_id in self._by_product or self._by_partition:
+            self._dirty[product_id] = None
+            if not self._taking:
+                self._taking = True
+                asyncio.get_running_loop().call_soon(self._take_changes)
+
+    def _take_changes(self) -> None:
+        until = time.monotonic() + _SLICE_S
+        try:
+            while self._dirty and time.monotonic() < until:
+                product_id, _ = self._dirty.popitem()
+                for follower in self._followers_of(product_id):
+                    if follower.is_local:
+                        follower.changed(product_id)
+        finally:
+            # Also after an error, or no change would be taken any more.
+            self._taking = bool(self._dirty)
+            if self._taking:
+                asyncio.get_running_loop().call_soon(self._take_changes)
+
+    def _followers_of(self, product_id: int) -> list[Follower]:
+        partition = self._queries.partition_for(product_id)
+        return [*self._by_product.get(product_id, ()), *self._by_partition.get(partition, ())]
+
+    # Who is the first choice
+
+    async def _look_out(self) -> None:
+        while True:
+            try:
+                async with asyncio.timeout(_LOOK_EVERY_S):
+                    await self._look_now.wait()
+            except TimeoutError:
+                pass
+            self._look_now.clear()
+            self._look()
+
+    def _look(self) -> None:
+        count = self._queries.partition_count
+        if count != self._partition_count:
+            self._repartition(count)
+        reload, self._reload = self._reload, False
+        cluster = self._components.cluster()
+        moved = set()
+        for partition in range(count):
+            status = self._queries.status(partition)
+            seen = (cluster, status.can_answer, status.role)
+            if self._seen.get(partition) != seen:
+                self._seen[partition] = seen
+                moved.add(partition)
+        if not moved and not reload:
+            return
+        for follower in [each for followers in self._followers.values() for each in followers]:
+            if reload or follower.partition in moved:
+                follower.follow(reload=reload)
+
+    def _repartition(self, count: int) -> None:
+        known, self._partition_count = self._partition_count, count
+        for scope, feed in list(self._feeds.items()):
+            if known:
+                # Every board may be in another partition now: readers begin again.
+                feed.close()
+            else:
+                self._follow(scope, feed)
+
+
+def _format(scope: Scope) -> Format:
+    if scope.part is not None:
+        return Lines(tells_absent=scope.product_id is not None)
+    return AllBoards(uuid.uuid4().hex[:12]) if scope.product_id is None else OneBoard()

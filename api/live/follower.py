@@ -1,0 +1,284 @@
+"""Follows the boards of one partition for a feed: from this instance's copy, or from a holder's stream.
+
+Who is followed is the router's decision, as for any read: the active copy first, then the standbys. When the one that
+is followed ends or fails, the next one is asked from the position on that has been reached, so that readers never see
+a board that is older than what they have.
+
+           ┌── the first choice is another one, or the stream broke ──┐
+           ▼                                                          │
+    choose a source ─▶ this copy: wait for its position, load, follow what it tells ──┤
+           └─────────▶ a holder: read its stream ─────────────────────┘
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from contextvars import Context
+from typing import Any, Final
+
+from api.cluster.peers import Peers
+from api.cluster.router import Router
+from api.cluster.routing import Local, Remote
+from api.components import BoardQueries
+from api.live.feed import Feed
+from runtime.cluster.host_metadata import HostInfo
+from runtime.errors import StateUnusable
+from topology.leaderboard.shown import Rendered, tagged
+
+logger = logging.getLogger(__name__)
+
+AGAIN_S: Final = 0.25
+"""How long to wait until a host that has just failed is asked once more, when nobody else can be."""
+_AGAIN_MOST_S: Final = 2.0
+"""The same when it has failed again and again: each time it is twice as long, up to this."""
+POSITION_WITHIN_S: Final = 3.0
+"""How long a copy may take to reach a position: the topic may have been created anew, and its offsets with it."""
+_LOOK_S: Final = 0.02
+
+
+class Follower:
+    """Follows one partition, or one product of it.
+
+    Args:
+        feed: what is written to.
+        partition: which partition.
+        product_id: only this product, or None for all.
+        limit: at most this many entries of a board.
+        hop: whether a peer asks: then only this instance's copy is followed, and the feed ends with it.
+        queries: the boards of this instance's partitions.
+        router: who answers for a partition.
+        peers: the other instances.
+    """
+
+    def __init__(
+        self,
+        feed: Feed,
+        partition: int,
+        product_id: int | None,
+        limit: int,
+        *,
+        hop: bool,
+        queries: BoardQueries,
+        router: Router,
+        peers: Peers,
+    ) -> None:
+        self.partition = partition
+        self.product_id = product_id
+        self._feed = feed
+        self._limit = limit
+        self._hop = hop
+        self._queries = queries
+        self._router = router
+        self._peers = peers
+        self._source: Local | HostInfo | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._again: asyncio.TimerHandle | None = None
+        self._unreadable = False
+        self._unreached = False
+        self._pause_s = AGAIN_S
+        self.is_local = False
+
+    def follow(self, *, reload: bool = False) -> None:
+        """Choose the source; nothing happens when it is followed already.
+
+        Args:
+            reload: whether what this instance's copy holds has to be read again.
+        """
+        try:
+            self._follow(reload=reload)
+        except Exception:
+            # Whoever looks after all followers goes on with the others.
+            logger.exception("following partition %d failed", self.partition)
+            self._leave_source()
+            self._follow_later()
+
+    def _follow(self, *, reload: bool) -> None:
+        source = self._first_choice()
+        followed = self.is_local or (self._task is not None and not self._task.done())
+        if source == self._source and followed and not (reload and self.is_local):
+            return
+        self._leave_source()
+        self._source = source
+        if isinstance(source, Local):
+            self._follow_here()
+        elif source is not None:
+            self._begin(self._follow_peer(source))
+        elif self._hop:
+            self._feed.close()
+
+    def stop(self) -> None:
+        """Follow nobody any more."""
+        self._leave_source()
+
+    def changed(self, product_id: int) -> None:
+        """Take a board from this instance's copy."""
+        status = self._queries.status(self.partition)
+        # An emptied store is being filled again: what it does not have is not gone.
+        if not status.can_answer:
+            return
+        try:
+            board = self._queries.get(product_id, self._limit)
+        except StateUnusable as error:
+            self._read_again(error)
+            return
+        self._feed.reached(self.partition, status.position)
+        self._feed.put(self.partition, product_id, board)
+
+    def _first_choice(self) -> Local | HostInfo | None:
+        route = self._router.route(self.partition, self._queries.status(self.partition), hop=self._hop)
+        if isinstance(route, Remote):
+            return route.hosts[0]
+        return route if isinstance(route, Local) else None
+
+    def _leave_source(self) -> None:
+        self.is_local = False
+        if self._again is not None:
+            self._again.cancel()
+            self._again = None
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+
+    # This instance's copy
+
+    def _follow_here(self) -> None:
+        status = self._queries.status(self.partition)
+        if status.position < self._feed.positions.get(self.partition, 0):
+            self._begin(self._wait_for_position())
+        else:
+            self._load()
+
+    def _read_again(self, error: StateUnusable) -> None:
+        """Leave this instance's copy, which could not be read, and read all that is followed of it in a moment."""
+        self._leave_source()
+        if not self._unreadable:
+            logger.warning("partition %d cannot be read for its streams now: %s", self.partition, error)
+        self._unreadable = True
+        self._again = asyncio.get_running_loop().call_later(AGAIN_S, self.follow)
+
+    async def _wait_for_position(self) -> None:
+        await reach(self._queries, self.partition, self._feed.positions[self.partition])
+        self._load()
+
+    def _load(self) -> None:
+        position = self._queries.status(self.partition).position
+        try:
+            boards = self._boards()
+        except StateUnusable as error:
+            self._read_again(error)
+            return
+        self._feed.positions.pop(self.partition, None)
+        self._feed.reached(self.partition, position)
+        for product_id, board in boards.items():
+            self._feed.put(self.partition, product_id, board)
+        self._feed.completed(self.partition, set(boards))
+        self.is_local, self._unreadable = True, False
+        self._reached()
+
+    def _boards(self) -> dict[int, Rendered | None]:
+        if self.product_id is not None:
+            return {self.product_id: self._queries.get(self.product_id, self._limit)}
+        return {each: tagged(body) for each, body in self._queries.boards([self.partition], self._limit)}
+
+    # A holder's stream
+
+    async def _follow_peer(self, host: HostInfo) -> None:
+        stream = _PeerStream(self._feed, self.partition)
+        product = "" if self.product_id is None else f"&product={self.product_id}"
+        at_least = self._feed.positions.get(self.partition, 0)
+        target = f"/internal/events?partition={self.partition}&limit={self._limit}{product}&at_least={at_least}"
+        was_down = host in self._peers.down.avoided()
+        reason = await self._peers.follow(host, target, stream.take)
+        if stream.began:
+            self._reached()
+        # Once: there may be hundreds of streams, and their only holder away for long.
+        level = logging.DEBUG if self._unreached else logging.INFO
+        logger.log(level, "the stream of partition %d from %s ended: %s", self.partition, host, reason)
+        self._unreached = not stream.began
+        if was_down and not stream.began:
+            # It was the last hope, and still is.
+            await asyncio.sleep(self._next_pause_s())
+
+    def _reached(self) -> None:
+        self._unreached, self._pause_s = False, AGAIN_S
+
+    def _next_pause_s(self) -> float:
+        """Return how long to wait now; twice as long the next time, until something has been reached."""
+        pause_s, self._pause_s = self._pause_s, min(2 * self._pause_s, _AGAIN_MOST_S)
+        return pause_s
+
+    # Tasks
+
+    def _begin(self, source: Coroutine[Any, Any, None]) -> None:
+        # In no request's context: it goes on when the one that opened the feed has long ended.
+        self._task = asyncio.get_running_loop().create_task(source, context=Context())
+        self._task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if task.cancelled() or task is not self._task:
+            return
+        error = task.exception()
+        if error is None:
+            self.follow()
+        else:
+            logger.error("following partition %d failed", self.partition, exc_info=error)
+            self._follow_later()
+
+    def _follow_later(self) -> None:
+        self._again = asyncio.get_running_loop().call_later(self._next_pause_s(), self.follow)
+
+
+class _PeerStream:
+    """Takes the lines of a holder's stream.
+
+    Attributes:
+        began: whether it told of anything: that of a holder that stops is open for a moment, and empty.
+    """
+
+    def __init__(self, feed: Feed, partition: int) -> None:
+        self.began = False
+        self._feed = feed
+        self._partition = partition
+        self._seen: set[int] = set()
+        self._first_position = True
+
+    def take(self, line: bytes) -> None:
+        """Take one line, as `event_stream.Lines` writes it.
+
+        Raises:
+            ValueError: it is none.
+        """
+        self.began = self.began or bool(line)
+        if line[:1] == b"@":
+            self._take_position(int(line[1:]))
+        elif line == b".":
+            self._feed.completed(self._partition, self._seen)
+        elif line:
+            product, _, body = line.partition(b" ")
+            self._seen.add(int(product))
+            self._feed.put(self._partition, int(product), tagged(body) if body else None)
+
+    def _take_position(self, position: int) -> None:
+        if self._first_position:
+            # The holder waited for the position before; if it is lower yet, the topic's offsets began again.
+            self._feed.positions.pop(self._partition, None)
+            self._first_position = False
+        self._feed.reached(self._partition, position)
+
+
+async def reach(queries: BoardQueries, partition: int, position: int) -> None:
+    """Return when the copy has come to a position, or has had long enough to.
+
+    Args:
+        queries: the boards of this instance's partitions.
+        partition: which partition.
+        position: an offset of its topic partition.
+    """
+    try:
+        async with asyncio.timeout(POSITION_WITHIN_S):
+            while queries.status(partition).position < position:
+                await asyncio.sleep(_LOOK_S)
+    except TimeoutError:
+        logger.warning("the copy of partition %d is not at offset %d yet: it answers all the same", partition, position)

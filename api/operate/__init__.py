@@ -1,0 +1,1 @@
+"""For operators: health, hosts, metrics, the page."""

@@ -1,0 +1,1 @@
+"""Reads: one key, and many at once from all who hold a part."""

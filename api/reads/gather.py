@@ -1,0 +1,263 @@
+"""Many boards: the partitions are asked in parallel, grouped by host; a part is never passed off as the whole."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Generic, TypeVar
+
+from api.cluster.peers import NoReply, Peers, Reply
+from api.cluster.router import UNREADABLE, Router
+from api.cluster.routing import Local, Remote, Route, Unavailable
+from api.components import Components
+from api.http.answers import JSON_TYPE, MISSING_PARTITIONS, NO_STORE, PARTITIONS, Answer, Headers
+from api.http.errors import PartitionsUnavailable
+from api.reads.framing import compose, unpack
+from runtime.cluster.host_metadata import HostInfo
+from runtime.errors import StateUnusable
+from runtime.records import ID_MAX
+
+logger = logging.getLogger(__name__)
+
+Part = TypeVar("Part")
+BoardList = list[tuple[int, bytes]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Question(Generic[Part]):
+    """What is asked of each copy.
+
+    Attributes:
+        local: answers for partitions of this instance.
+        target: the internal path and query for partitions of a peer.
+        parse: reads the peer's answer; raises ValueError when it is none.
+    """
+
+    local: Callable[[list[int]], Part]
+    target: Callable[[list[int]], str]
+    parse: Callable[[bytes], Part]
+
+
+class Gather:
+    """Answers all, range and count.
+
+    Args:
+        components: what the instance answers with.
+        router: who answers for a partition.
+        peers: the other instances.
+    """
+
+    def __init__(self, components: Components, router: Router, peers: Peers) -> None:
+        self._queries = components.queries
+        self._host = components.host
+        self._router = router
+        self._peers = peers
+        self._composed: tuple[tuple[int, int], bytes] | None = None
+
+    async def boards(
+        self, limit: int, first: int | None = None, last: int | None = None, *, hop: bool, partial: bool
+    ) -> Answer:
+        """Return the boards of the cluster as one JSON object, ascending by product id.
+
+        Args:
+            limit: at most this many entries of each.
+            first: the lowest product id, inclusive.
+            last: the highest product id, inclusive.
+            hop: whether another instance has forwarded the request here.
+            partial: whether a part will do.
+
+        Raises:
+            PartitionsUnavailable: no copy of some partitions can answer, and a part will not do.
+        """
+        bounded = first is not None or last is not None
+        question = self._boards_question(limit, first, last)
+        whole_and_here = not bounded and self._all_here(hop=hop)
+        key = (self._queries.version, limit)
+        if whole_and_here:
+            if self._composed is not None and self._composed[0] == key:
+                return Answer(200, [JSON_TYPE], self._composed[1])
+            found = self._read_here(question.local, list(range(self._queries.partition_count)))
+            if found is not None:
+                body = compose(found)
+                self._composed = (key, body)
+                return Answer(200, [JSON_TYPE], body)
+        parts, missing = await self._collect(question, hop=hop)
+        self._refuse_part(missing, partial=partial)
+        boards = parts[0] if len(parts) == 1 else sorted(chain.from_iterable(parts))
+        return Answer(200, _headers(missing), compose(boards))
+
+    async def page(
+        self, limit: int, after: int | None, size: int, *, hop: bool, partial: bool
+    ) -> tuple[Answer, int | None]:
+        """Return the boards with the lowest product ids above `after`, and where the next page begins.
+
+        Args:
+            limit: at most this many entries of each.
+            after: the last product id of the page before, or None for the first page.
+            size: at most this many boards.
+            hop: whether another instance has forwarded the request here.
+            partial: whether a part will do.
+
+        Returns:
+            The page, and its last product id when there are boards after it.
+
+        Raises:
+            PartitionsUnavailable: no copy of some partitions can answer, and a part will not do.
+        """
+        if after is not None and after >= ID_MAX:
+            return Answer(200, [JSON_TYPE], compose([])), None
+        # Each copy gives one more, so that it is known whether there are more.
+        question = self._boards_question(limit, None if after is None else after + 1, None, size + 1)
+        parts, missing = await self._collect(question, hop=hop)
+        self._refuse_part(missing, partial=partial)
+        boards = sorted(chain.from_iterable(parts))
+        more = len(boards) > size
+        del boards[size:]
+        return Answer(200, _headers(missing), compose(boards)), boards[-1][0] if more else None
+
+    async def count(self, *, hop: bool, partial: bool) -> Answer:
+        """Return the number of boards of the cluster; arguments and errors as for `boards`."""
+        question = _Question(
+            local=self._queries.count,
+            target=lambda partitions: f"/internal/count?partitions={_listed(partitions)}",
+            parse=int,
+        )
+        parts, missing = await self._collect(question, hop=hop)
+        self._refuse_part(missing, partial=partial)
+        return Answer(200, _headers(missing), b"%d" % sum(parts))
+
+    def count_local(self) -> Answer:
+        """Return the number of boards that this instance is active for.
+
+        Raises:
+            PartitionsUnavailable: one of its copies cannot answer yet.
+        """
+        statuses = {partition: self._queries.status(partition) for partition in range(self._queries.partition_count)}
+        active = {partition: status for partition, status in statuses.items() if status.role == "active"}
+        waiting = {partition: status.reason for partition, status in active.items() if not status.can_answer}
+        if waiting:
+            raise PartitionsUnavailable(waiting)
+        count = self._read_here(self._queries.count, list(active))
+        if count is None:
+            raise PartitionsUnavailable(dict.fromkeys(active, UNREADABLE))
+        return Answer(200, [JSON_TYPE], b"%d" % count)
+
+    def _boards_question(
+        self, limit: int, first: int | None, last: int | None, most: int | None = None
+    ) -> _Question[BoardList]:
+        given = {"first": first, "last": last, "most": most}
+        bounds = "".join(f"&{name}={value}" for name, value in given.items() if value is not None)
+        return _Question(
+            local=lambda partitions: self._queries.boards(partitions, limit, first, last, most),
+            target=lambda partitions: f"/internal/boards?partitions={_listed(partitions)}&limit={limit}{bounds}",
+            parse=unpack,
+        )
+
+    def _all_here(self, *, hop: bool) -> bool:
+        partitions = range(self._queries.partition_count)
+        return bool(partitions) and all(isinstance(self._route(each, hop=hop), Local) for each in partitions)
+
+    def _route(self, partition: int, *, hop: bool) -> Route:
+        return self._router.route(partition, self._queries.status(partition), hop=hop)
+
+    async def _collect(self, question: _Question[Part], *, hop: bool) -> tuple[list[Part], dict[int, str]]:
+        """Return what the copies answered, and for each partition without an answer the reason."""
+        routes = {each: self._route(each, hop=hop) for each in range(self._queries.partition_count)}
+        here = [each for each, route in routes.items() if isinstance(route, Local)]
+        part_here = self._read_here(question.local, here) if here else None
+        if part_here is None:
+            routes |= {each: self._router.elsewhere(each, self._queries.status(each), hop=hop) for each in here}
+        remote = {each: route for each, route in routes.items() if isinstance(route, Remote)}
+        missing = {each: route.reason for each, route in routes.items() if isinstance(route, Unavailable)}
+        parts, failed = await self._ask(question, remote)
+        missing |= failed
+        last_resort = [each for each in failed if remote[each].then_local and self._queries.status(each).can_answer]
+        last_part = self._read_here(question.local, last_resort) if last_resort else None
+        if last_part is not None:
+            missing = {each: reason for each, reason in missing.items() if each not in last_resort}
+        return [each for each in (part_here, *parts, last_part) if each is not None], missing
+
+    def _read_here(self, read: Callable[[list[int]], Part], partitions: list[int]) -> Part | None:
+        """Return what this instance's copies answer, None when they cannot be read."""
+        try:
+            return read(partitions)
+        except StateUnusable as error:
+            logger.warning("boards could not be read: %s", error)
+            return None
+
+    async def _ask(self, question: _Question[Part], remote: Mapping[int, Remote]) -> tuple[list[Part], dict[int, str]]:
+        """Ask the hosts of each partition, one after the other; return the parts, and why partitions have none."""
+        parts: list[Part] = []
+        failed: dict[int, str] = {}
+        waiting = dict(remote)
+        asked = 0
+        while waiting:
+            found, in_vain = await self._ask_round(question, {each: waiting[each].hosts[asked] for each in waiting})
+            parts += found
+            asked += 1
+            failed |= {each: reason for each, reason in in_vain.items() if len(waiting[each].hosts) == asked}
+            waiting = {each: waiting[each] for each in in_vain if each not in failed}
+        return parts, failed
+
+    async def _ask_round(
+        self, question: _Question[Part], holders: dict[int, HostInfo]
+    ) -> tuple[list[Part], dict[int, str]]:
+        """Ask each holder once for its partitions; return the parts, and why partitions have none."""
+        groups: dict[HostInfo, list[int]] = {}
+        for partition, host in holders.items():
+            groups.setdefault(host, []).append(partition)
+        replies = await asyncio.gather(
+            *(self._peers.forward((host,), question.target(group), many=True) for host, group in groups.items())
+        )
+        parts: list[Part] = []
+        failed: dict[int, str] = {}
+        for (host, group), reply in zip(groups.items(), replies, strict=True):
+            if isinstance(reply, NoReply):
+                failed |= dict.fromkeys(group, reply.reason)
+                continue
+            try:
+                answered = _partitions(reply)
+                parts.append(question.parse(reply.body))
+            except ValueError:
+                failed |= dict.fromkeys(group, f"{host}: its answer ({reply.status}) is not what was asked for")
+                continue
+            failed |= {each: f"{host}: it has no copy that can answer" for each in group if each not in answered}
+        return parts, failed
+
+    def _refuse_part(self, missing: dict[int, str], *, partial: bool) -> None:
+        nothing = len(missing) == self._queries.partition_count
+        if nothing:
+            raise PartitionsUnavailable(missing)
+        if missing and not partial:
+            raise PartitionsUnavailable(missing, hint=", or ask for what there is with ?partial=true")
+
+
+def _partitions(reply: Reply) -> set[int]:
+    if reply.status != 200:
+        raise ValueError(reply.status)
+    return parse_partitions(reply.headers.get(PARTITIONS.decode(), "none"))
+
+
+def parse_partitions(text: str) -> set[int]:
+    """Return the partitions of a comma-separated list.
+
+    Raises:
+        ValueError: it is no such list.
+    """
+    if not text.isascii() or not all(each.isdigit() and len(each) < 10 for each in text.split(",")):
+        raise ValueError("not a list of partitions")
+    return {int(each) for each in text.split(",")}
+
+
+def _headers(missing: dict[int, str]) -> Headers:
+    if not missing:
+        return [JSON_TYPE]
+    # The whole may be had a moment later.
+    return [JSON_TYPE, (MISSING_PARTITIONS, _listed(sorted(missing)).encode()), NO_STORE]
+
+
+def _listed(partitions: Sequence[int]) -> str:
+    return ",".join(map(str, partitions))

@@ -1,0 +1,1 @@
+"""One instance: its parts put together."""

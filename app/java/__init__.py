@@ -1,0 +1,1 @@
+"""Java: what is installed, the pinned jars, class data archives, the embedded broker."""

@@ -1,0 +1,91 @@
+"""The class data archive of Spark's driver, which loads some twenty thousand classes on its way to the first board.
+
+It is made by `leaderboard jars` and the demo, never by an instance: a start must not wait for it.
+"""
+
+import asyncio
+import tempfile
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+import pyspark
+
+from app.errors import SetupError
+from app.java.broker import Broker
+from app.java.class_data import ClassData
+from app.java.installed import find_java
+from app.java.jars import Jars, ensure_jars
+from app.load import load, sample_files
+from runtime.kafka.inspected import Judged
+from runtime.kafka.topics import create_missing
+from runtime.spark.session import SparkSettings
+from runtime.stores.global_table import TableChanges
+from runtime.stream.status import StreamState
+from runtime.stream.thread import StreamSettings, StreamThread
+from topology.leaderboard.topics import OUTPUTS
+
+_TRAINED_WITHIN_S = 180.0
+_WRITTEN_WITHIN_S = 180.0
+_POLL_S = 0.1
+
+
+def spark_class_data(jars: Jars) -> ClassData:
+    """Return the archive of Spark's driver in this installation, made or not."""
+    own = Path(pyspark.__file__).parent.glob("jars/*.jar")
+    return ClassData.of("spark", jars.directory, find_java(), [*jars.spark, *sorted(own)])
+
+
+def make_spark_class_data() -> None:
+    """Make the archive unless it is there: run the topology on the sample data until it is in real time, and end it."""
+    spark_class_data(ensure_jars()).make(_train)
+
+
+def _train(flag: str) -> None:
+    with tempfile.TemporaryDirectory() as scratch, Broker(Path(scratch) / "kafka") as broker:
+        asyncio.run(create_missing(broker.connection, OUTPUTS))
+        asyncio.run(load(broker.connection, sample_files()))
+        spark = SparkSettings(
+            kafka=broker.connection,
+            jars=ensure_jars().spark,
+            work_dir=Path(scratch) / "spark",
+            log_file=Path(scratch) / "spark.log",
+            driver_flags=(flag,),
+            exit_within_s=_WRITTEN_WITHIN_S,
+        )
+        thread = StreamThread(
+            StreamSettings(spark, "training", (Path(scratch) / "checkpoint").as_uri()), _SampleTables()
+        )
+        thread.start()
+        try:
+            _await_real_time(thread)
+        finally:
+            thread.request_stop()
+            thread.join(_WRITTEN_WITHIN_S)
+
+
+def _await_real_time(thread: StreamThread) -> None:
+    deadline = time.monotonic() + _TRAINED_WITHIN_S
+    while thread.status.state is not StreamState.RUNNING:
+        if thread.status.state is StreamState.ERROR or time.monotonic() > deadline:
+            raise SetupError(f"the training run ended in {thread.status}", "start without an archive")
+        time.sleep(_POLL_S)
+
+
+class _SampleTables:
+    """The tables of the sample data, near enough."""
+
+    def caught_up(self) -> bool:
+        return True
+
+    def player_ids(self) -> Iterable[int]:
+        return range(1, 5)
+
+    def product_ids(self) -> Iterable[int]:
+        return (1, 6)
+
+    def changes(self) -> TableChanges:
+        return TableChanges(0, 0)
+
+    def judged(self) -> Iterable[Judged]:
+        return ()

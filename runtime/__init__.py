@@ -1,0 +1,1 @@
+"""Runs any topology: Kafka to Spark to state stores to whoever asks. Knows none."""

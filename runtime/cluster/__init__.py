@@ -1,0 +1,1 @@
+"""The cluster: members, the assignor, the group, who holds what."""

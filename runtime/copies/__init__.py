@@ -1,0 +1,1 @@
+"""Copies of topic partitions in the stores: filling them, and what each can answer."""

@@ -1,0 +1,289 @@
+"""A session with Kafka in which stores are filled: it lasts as long as the broker answers.
+
+Two loops share one consumer: `fill` writes records as they come, `upkeep` decides which partitions the consumer reads
+and from where.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.errors import KafkaError, OffsetOutOfRangeError, RecordTooLargeError
+
+from runtime.copies.store_copy import StoreCopy
+from runtime.errors import BrokerUnavailable
+from runtime.kafka.clients import stop_client
+from runtime.kafka.connection import KafkaConnection
+from runtime.kafka.errors import kafka_errors
+from runtime.kafka.ids import TopicCatalog, TopicDescription
+from runtime.kafka.topics import DELETE_RETENTION_MS
+
+logger = logging.getLogger(__name__)
+
+_REQUEST_TIMEOUT_MS: Final = 5_000
+_POLL_TIMEOUT_MS: Final = 200
+_FETCHES_END_S: Final = 0.01
+_FETCH_MAX_BYTES: Final = 4 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class FillOptions:
+    """How stores are filled.
+
+    Attributes:
+        max_records: the most records of one poll.
+        upkeep_every_s: how often topics, ends and what is to be published again are looked after.
+        retry_after_s: how long to wait before a broker that did not answer is tried again.
+        fetch_wait_ms: how long the broker holds a fetch that finds nothing; also how long it may take until other
+            partitions are read. New records do not wait for it.
+        lacking_for_s: how long the last record of a board may lack something before the board is published again.
+        keep_alive_ms: how often a store that gets no records notes that it is current.
+        delete_retention_ms: of a topic that does not tell.
+    """
+
+    max_records: int = 500
+    upkeep_every_s: float = 1.0
+    retry_after_s: float = 0.5
+    fetch_wait_ms: int = 100
+    lacking_for_s: float = 1.0
+    keep_alive_ms: int = 60_000
+    delete_retention_ms: int = DELETE_RETENTION_MS
+
+
+class Owner(Protocol):
+    """Whoever holds the copies; the materializer."""
+
+    @property
+    def topic_names(self) -> list[str]:
+        """The topics that are of interest."""
+
+    async def topics_described(self, described: dict[str, TopicDescription]) -> list[StoreCopy]:
+        """Take note of the topics that exist, and return the copies to fill from them."""
+
+    def resumed(self) -> None:
+        """Every copy has been looked at, and they are being filled from now on."""
+
+    def progressed(self) -> None:
+        """Some copies may have come further."""
+
+    async def look_after(self) -> None:
+        """Do what is due from time to time."""
+
+
+class FillSession:
+    """One session.
+
+    Args:
+        kafka: how to connect.
+        owner: whose copies are filled.
+        changed: set when the copies to fill are others.
+        options: how they are filled.
+    """
+
+    def __init__(self, kafka: KafkaConnection, owner: Owner, changed: asyncio.Event, options: FillOptions) -> None:
+        self._kafka = kafka
+        self._owner = owner
+        self._changed = changed
+        self._options = options
+        self._assigned: dict[TopicPartition, StoreCopy] = {}
+        self._out_of_range: set[TopicPartition] = set()
+        self._unread: list[TopicPartition] = []
+        self._delete_retention_ms: dict[str, int] = {}
+
+    async def run(self) -> None:
+        """Fill until something is wrong, or until cancelled.
+
+        Raises:
+            BrokerUnavailable: Kafka does not answer.
+            StateUnusable: a store cannot be written.
+        """
+        async with TopicCatalog(self._kafka) as catalog, self._consumer() as consumer:
+            await self._upkeep(catalog, consumer)
+            self._owner.resumed()
+            filling = asyncio.create_task(self._fill(consumer), name="fill-stores")
+            filling.add_done_callback(lambda _: self._changed.set())
+            try:
+                while True:
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(self._options.upkeep_every_s):
+                            await self._changed.wait()
+                    self._changed.clear()
+                    if filling.done():
+                        await filling
+                    await self._upkeep(catalog, consumer)
+            finally:
+                filling.cancel()
+                await asyncio.wait([filling])
+
+    # Records to stores
+
+    async def _fill(self, consumer: AIOKafkaConsumer) -> None:
+        while True:
+            polled = await self._poll(consumer)
+            # All epochs before the first wait: while one copy takes its records, another may begin again.
+            for copy, epoch, records in [
+                (copy, copy.epoch, records)
+                for topic_partition, records in polled.items()
+                if (copy := self._assigned.get(topic_partition)) is not None
+            ]:
+                await _apply(copy, epoch, records)
+            await self._observe(consumer)
+            self._owner.progressed()
+
+    async def _poll(self, consumer: AIOKafkaConsumer) -> dict[TopicPartition, list[Any]]:
+        async with kafka_errors(self._kafka):
+            try:
+                found: dict[TopicPartition, list[Any]] = await consumer.getmany(
+                    timeout_ms=_POLL_TIMEOUT_MS, max_records=self._options.max_records
+                )
+                return found
+            except OffsetOutOfRangeError as error:
+                self._out_of_range |= set(error.args[0])
+                self._changed.set()
+            except RecordTooLargeError as error:
+                logger.warning("skipped a record that is larger than a fetch: %s", error)
+        return {}
+
+    async def _observe(self, consumer: AIOKafkaConsumer) -> None:
+        """Take the ends that came with the last fetches, and move over offsets that hold no record."""
+        assigned = consumer.assignment()
+        for topic_partition, copy in self._assigned.items():
+            end = consumer.last_stable_offset(topic_partition) if topic_partition in assigned else None
+            if end is not None and end >= 0:
+                copy.end = end
+                if copy.position < end:
+                    # Every record before the consumer's position has been applied above. Returns without waiting.
+                    copy.skip_to(await consumer.position(topic_partition))
+
+    # Which partitions, and from where
+
+    async def _upkeep(self, catalog: TopicCatalog, consumer: AIOKafkaConsumer) -> None:
+        described = await catalog.describe(self._owner.topic_names)
+        copies = await self._owner.topics_described(described)
+        await self._assign(catalog, consumer, described, copies)
+        # What is not read for now is not known to be current.
+        for copy in self._assigned.values():
+            copy.settle(self._options.keep_alive_ms)
+        self._owner.progressed()
+        await self._owner.look_after()
+
+    async def _assign(
+        self,
+        catalog: TopicCatalog,
+        consumer: AIOKafkaConsumer,
+        described: dict[str, TopicDescription],
+        copies: Sequence[StoreCopy],
+    ) -> None:
+        wanted = {TopicPartition(copy.topic, copy.partition): copy for copy in copies}
+        unchecked = [
+            topic_partition
+            for topic_partition, copy in wanted.items()
+            if self._assigned.get(topic_partition) is not copy
+            or topic_partition in self._out_of_range
+            or copy.fill is None
+            or copy.fill.topic_id != described[copy.topic].topic_id
+        ]
+        if not unchecked and wanted.keys() == self._assigned.keys():
+            return
+        retention_ms = {copy.topic: await self._retention_ms(catalog, copy.topic) for copy in copies}
+        offsets = await self._offsets(consumer, unchecked)
+        # No await from here to the last seek: records that the loop beside reads belong to what is decided here.
+        unknown = [each for each in unchecked if each not in offsets]
+        wanted = {
+            topic_partition: copy
+            for topic_partition, copy in wanted.items()
+            if topic_partition not in unknown and not copy.dropped
+        }
+        names = ", ".join(f"{topic}/{partition}" for topic, partition in unknown)
+        if unknown and not wanted:
+            raise BrokerUnavailable(f"Kafka at {self._kafka} does not tell the offsets of {names}")
+        # Each upkeep asks for them again.
+        if unknown and unknown != self._unread:
+            logger.warning("these are not read for now, Kafka does not tell their offsets: %s", names)
+        self._unread = unknown
+        if not offsets and wanted.keys() == self._assigned.keys():
+            # To assign the same again would throw away what has been fetched.
+            return
+        for topic_partition in wanted.keys() & set(unchecked):
+            copy = wanted[topic_partition]
+            topic_id = described[copy.topic].topic_id
+            if self._assigned.get(topic_partition) is not copy:
+                copy.rewind()
+            begin, end = offsets[topic_partition]
+            again = copy.why_begin_again(topic_id, begin, end, retention_ms[copy.topic])
+            if again is not None:
+                level = logging.INFO if copy.fill is None else logging.WARNING
+                where = (copy.name, copy.partition, begin)
+                logger.log(level, "filling store %s/%d from offset %d: %s", *where, again.reason)
+                start = copy.begin_after_loss if again.topic_lost_records else copy.begin
+                start(topic_id, begin)
+            copy.resume(end)
+        consumer.assign(list(wanted))
+        for topic_partition, copy in wanted.items():
+            consumer.seek(topic_partition, copy.position)
+        self._assigned = wanted
+        self._out_of_range.clear()
+
+    async def _offsets(
+        self, consumer: AIOKafkaConsumer, topic_partitions: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, tuple[int, int]]:
+        """Return where these begin and end. Each is asked for alone: one without a leader is left out."""
+
+        async def ask(topic_partition: TopicPartition) -> tuple[int, int] | None:
+            # Not by `kafka_errors`: it would ask all brokers for the reason, and once for each partition.
+            with suppress(KafkaError, OSError, TimeoutError):
+                async with asyncio.timeout(_REQUEST_TIMEOUT_MS / 1000):
+                    begins = await consumer.beginning_offsets([topic_partition])
+                    ends = await consumer.end_offsets([topic_partition])
+                    return begins[topic_partition], ends[topic_partition]
+            return None
+
+        answers = await asyncio.gather(*map(ask, topic_partitions))
+        return {
+            topic_partition: answer
+            for topic_partition, answer in zip(topic_partitions, answers, strict=True)
+            if answer is not None
+        }
+
+    async def _retention_ms(self, catalog: TopicCatalog, topic: str) -> int:
+        if topic not in self._delete_retention_ms:
+            told = await catalog.setting(topic, "delete.retention.ms")
+            self._delete_retention_ms[topic] = self._options.delete_retention_ms if told is None else int(told)
+        return self._delete_retention_ms[topic]
+
+    @asynccontextmanager
+    async def _consumer(self) -> AsyncIterator[AIOKafkaConsumer]:
+        consumer = AIOKafkaConsumer(
+            **self._kafka.for_aiokafka(),
+            group_id=None,
+            enable_auto_commit=False,
+            # Where to go on is decided here: a store must never skip or repeat without knowing it.
+            auto_offset_reset="none",
+            isolation_level="read_committed",
+            request_timeout_ms=_REQUEST_TIMEOUT_MS,
+            fetch_max_wait_ms=self._options.fetch_wait_ms,
+            fetch_max_bytes=_FETCH_MAX_BYTES,
+        )
+        try:
+            async with kafka_errors(self._kafka):
+                await consumer.start()
+            yield consumer
+        finally:
+            # A stop that lets the cancellation of its fetches out closes no connection: let them end first.
+            consumer.unsubscribe()
+            await asyncio.sleep(_FETCHES_END_S)
+            await stop_client(consumer)
+
+
+async def _apply(copy: StoreCopy, epoch: int, records: Sequence[Any]) -> None:
+    done = 0
+    while done < len(records) and copy.epoch == epoch:
+        done = copy.apply(records, done)
+        # Requests are answered between slices.
+        await asyncio.sleep(0)

@@ -1,0 +1,1 @@
+"""Kafka: how to connect, topics, ids, offsets, partitions."""

@@ -1,0 +1,79 @@
+"""Where the partitions of a topic begin and end now."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import for_code
+from aiokafka.structs import OffsetAndMetadata
+
+from runtime.kafka.clients import stop_client
+from runtime.kafka.connection import KafkaConnection
+from runtime.kafka.errors import kafka_errors
+
+
+class _Admin(AIOKafkaAdminClient):  # type: ignore[misc]  # aiokafka has no types
+    """Raises what a broker says of a whole request; aiokafka takes such an answer for that of an empty group."""
+
+    async def _send_request(self, request: Any, node_id: int | None = None) -> Any:
+        response = await super()._send_request(request, node_id)
+        if error_code := getattr(response, "error_code", 0):
+            raise for_code(error_code)(str(request))
+        return response
+
+
+class TopicOffsets(NamedTuple):
+    """Offsets of a topic by partition.
+
+    Attributes:
+        begin: of the first record that is there.
+        end: after the last record; where a transaction is open, before its first.
+    """
+
+    begin: dict[int, int]
+    end: dict[int, int]
+
+
+async def topic_offsets(kafka: KafkaConnection, topic: str, partitions: int) -> TopicOffsets:
+    """Return the offsets of an existing topic.
+
+    Args:
+        kafka: how to connect.
+        topic: which topic.
+        partitions: how many it has. A consumer without a subscription does not know, and would find none.
+
+    Raises:
+        BrokerUnavailable: Kafka cannot be reached or did not answer in time.
+    """
+    consumer = AIOKafkaConsumer(**kafka.for_aiokafka(), isolation_level="read_committed")
+    try:
+        async with kafka_errors(kafka):
+            await consumer.start()
+            wanted = [TopicPartition(topic, number) for number in range(partitions)]
+            begin = await consumer.beginning_offsets(wanted)
+            end = await consumer.end_offsets(wanted)
+    finally:
+        await stop_client(consumer)
+    return TopicOffsets(*({at.partition: offset for at, offset in offsets.items()} for offsets in (begin, end)))
+
+
+async def committed_offsets(kafka: KafkaConnection, group: str) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Return the offsets that a consumer group has committed; none for a group that does not exist.
+
+    Args:
+        kafka: how to connect.
+        group: which one.
+
+    Raises:
+        BrokerUnavailable: Kafka cannot be reached or did not answer in time.
+    """
+    admin = _Admin(**kafka.for_aiokafka())
+    try:
+        async with kafka_errors(kafka):
+            await admin.start()
+            found: dict[TopicPartition, OffsetAndMetadata] = await admin.list_consumer_group_offsets(group)
+            return found
+    finally:
+        await admin.close()

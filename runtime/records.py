@@ -1,0 +1,103 @@
+"""Records as bytes: what is wrong with some, ids, JSON objects, and the rows of named tables."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Final, NamedTuple
+
+from runtime.errors import InvalidRecord
+
+ID_MIN: Final = -(2**63)
+ID_MAX: Final = 2**63 - 1
+
+NO_KEY: Final = "no key"
+NO_VALUE: Final = "no value"
+NOT_UTF8: Final = "not UTF-8"
+NOT_JSON_OBJECT: Final = "not a JSON object"
+NOT_AN_ID: Final = "the key is no 64-bit integer"
+NOT_THE_KEY: Final = "id is missing or not the key"
+NOT_A_NAME: Final = "name is missing or no text"
+MISPLACED: Final = "the key belongs to another partition"
+
+_ID: Final = re.compile(r"0|-?[1-9][0-9]{0,18}")
+
+
+def parse_id(text: str) -> int:
+    """Return the id that `text` is.
+
+    Raises:
+        InvalidRecord: `text` is not a signed 64-bit integer in its shortest decimal form.
+    """
+    if _ID.fullmatch(text) is None or not ID_MIN <= (number := int(text)) <= ID_MAX:
+        raise InvalidRecord(NOT_AN_ID, f"{text[:40]!r} is not a signed 64-bit integer in its shortest decimal form")
+    return number
+
+
+class Named(NamedTuple):
+    """A record of the tables `players` and `products`."""
+
+    id: int
+    name: str
+
+
+def parse_named(key: bytes | None, value: bytes | None) -> tuple[int, Named | None]:
+    """Return the id of a table record, and its row, or None for a delete.
+
+    Raises:
+        InvalidRecord: the key is no id, the value is no `{"id": …, "name": …}`, or the two disagree.
+    """
+    if key is None:
+        raise InvalidRecord(NO_KEY)
+    row_id = parse_id(text_of(key))
+    if value is None:
+        return row_id, None
+    fields = json_object(value)
+    claimed, name = fields.get("id"), fields.get("name")
+    if isinstance(claimed, bool) or str(claimed) != str(row_id):
+        raise InvalidRecord(NOT_THE_KEY, f"{claimed!r:.40} under the key {row_id}")
+    if not isinstance(name, str) or not _is_unicode(name):
+        raise InvalidRecord(NOT_A_NAME)
+    return row_id, Named(row_id, name)
+
+
+def _is_unicode(text: str) -> bool:
+    """Return whether `text` can be encoded; JSON's escapes can spell half of a surrogate pair."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def json_object(value: bytes) -> dict[str, Any]:
+    """Return the JSON object that a record's value is.
+
+    Raises:
+        InvalidRecord: it is none.
+    """
+    if not value:
+        raise InvalidRecord(NO_VALUE)
+    try:
+        fields = _JSON.decode(text_of(value))
+    except (ValueError, RecursionError) as error:
+        raise InvalidRecord(NOT_JSON_OBJECT, error) from error
+    if not isinstance(fields, dict):
+        raise InvalidRecord(NOT_JSON_OBJECT, f"but {type(fields).__name__}")
+    return fields
+
+
+def text_of(value: bytes) -> str:
+    """Return the text that bytes are; raises InvalidRecord when they are no UTF-8."""
+    try:
+        return value.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InvalidRecord(NOT_UTF8, error) from error
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+_JSON: Final = json.JSONDecoder(parse_constant=_refuse_constant)
+"""One for all records: `json.loads` would make one for each."""

@@ -1,0 +1,1 @@
+"""Spark: the session and its JVM, source and sink, the checkpoint directory, a running query."""

@@ -1,0 +1,81 @@
+"""Small files under the checkpoint URI, through Hadoop's file systems: whatever URI Spark can write."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from pyspark.sql import SparkSession
+
+from runtime.errors import CheckpointUnusable, QueryFailed
+from runtime.spark.session import translated
+
+
+class CheckpointDirectory:
+    """A directory that every instance may share.
+
+    Args:
+        session: gives access to the file systems.
+        uri: the directory; made when it is not there.
+
+    Raises:
+        CheckpointUnusable: the URI cannot be read or written.
+    """
+
+    def __init__(self, session: SparkSession, uri: str) -> None:
+        # Hadoop takes a path as it stands: a space that is %20 in a file's URI would become those three characters.
+        self._root = (unquote(uri) if urlsplit(uri).scheme == "file" else uri).rstrip("/")
+        self._jvm: Any = session._jvm
+        try:
+            with translated():
+                configuration = session._jsc.hadoopConfiguration()
+                self._files: Any = self._path("").getFileSystem(configuration)
+                self._files.mkdirs(self._path(""))
+        except QueryFailed as error:
+            raise CheckpointUnusable(f"LEADERBOARD_CHECKPOINT_URI {uri} cannot be used: {error}") from error
+
+    def child(self, name: str) -> str:
+        """Return where something in this directory is, as Spark and Hadoop take it."""
+        return f"{self._root}/{name}"
+
+    def names(self, under: str = "") -> list[str]:
+        """Return the names in this directory, or in one that it has."""
+        with translated():
+            return [status.getPath().getName() for status in self._files.listStatus(self._path(under))]
+
+    def exists(self, name: str) -> bool:
+        """Return whether a file or directory is there."""
+        with translated():
+            return bool(self._files.exists(self._path(name)))
+
+    def read_text(self, name: str) -> str | None:
+        """Return a file's text, or None when it is not there."""
+        if not self.exists(name):
+            return None
+        with translated():
+            stream = self._files.open(self._path(name))
+            try:
+                return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+            finally:
+                stream.close()
+
+    def write_text(self, name: str, text: str) -> None:
+        """Write a file whole: by a rename, so that a reader sees all of it or none."""
+        with translated():
+            unfinished = self._path(f"{name}.unfinished")
+            stream = self._files.create(unfinished, True)
+            try:
+                stream.write(bytearray(text, "utf-8"))
+            finally:
+                stream.close()
+            self._files.delete(self._path(name), False)
+            if not self._files.rename(unfinished, self._path(name)):
+                raise CheckpointUnusable(f"{self.child(name)} cannot be written")
+
+    def delete(self, name: str) -> None:
+        """Delete a file or a directory with all that it holds; one that is not there is fine."""
+        with translated():
+            self._files.delete(self._path(name), True)
+
+    def _path(self, name: str) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(self.child(name) if name else self._root)

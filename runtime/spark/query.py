@@ -1,0 +1,104 @@
+"""A running query of Spark, as the stream thread sees it: whether it has ended, and what its batches did."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from pyspark.sql.streaming.query import StreamingQuery
+
+from runtime.kafka.inspected import Judged
+from runtime.spark.session import translated
+from topology.leaderboard.topics import SCORE_EVENTS
+
+POLL_S: Final = 0.1
+"""How long a look at the query waits for its end."""
+
+
+class BatchReport(NamedTuple):
+    """What one finished batch did.
+
+    Attributes:
+        rows: records that it read.
+        events: score events that it parsed.
+        invalid: those that could not be used.
+        behind: records that waited in the source when it ended.
+        begin: the first offset that it read, by partition of the source; of those that it read before.
+        positions: where the next batch begins, by partition of the source.
+        duration_s: how long it took, in seconds.
+    """
+
+    rows: int
+    events: int
+    invalid: int
+    behind: int
+    begin: Mapping[int, int]
+    positions: Mapping[int, int]
+    duration_s: float
+
+    @classmethod
+    def of(cls, progress: Mapping[str, Any]) -> BatchReport:
+        """Return the report that Spark's progress event, as JSON, is."""
+        # A batch without data has no observed metrics.
+        observed = progress.get("observedMetrics", {}).get("events", {})
+        positions = _offsets(progress, "endOffset")
+        return cls(
+            rows=progress["numInputRows"],
+            events=observed.get("total", 0),
+            invalid=observed.get("invalid", 0),
+            behind=sum(_offsets(progress, "latestOffset").values()) - sum(positions.values()),
+            begin=_offsets(progress, "startOffset"),
+            positions=positions,
+            duration_s=progress["batchDuration"] / 1000,
+        )
+
+    def judged(self, topic_id: str) -> Iterator[Judged]:
+        """Yield the ranges of score events that it has looked at."""
+        for partition, end in self.positions.items():
+            # A partition that no batch has read before is read from its first record on.
+            begin = self.begin.get(partition, 0)
+            yield Judged(SCORE_EVENTS, topic_id, partition, begin, end, unusable=self.invalid > 0)
+
+
+class StreamQuery:
+    """One started query.
+
+    Args:
+        query: as Spark returned it.
+    """
+
+    def __init__(self, query: StreamingQuery) -> None:
+        self._query = query
+        self._reported = -1
+
+    def ended(self) -> bool:
+        """Wait `POLL_S`, or until the query ends; return whether it has.
+
+        Raises:
+            QueryFailed: it ended by a failure.
+        """
+        with translated():
+            return bool(self._query.awaitTermination(POLL_S))  # type: ignore[arg-type]
+
+    def reports(self) -> list[BatchReport]:
+        """Return the reports of the batches that have been committed since the last call, in order."""
+        with translated():
+            last = self._query.lastProgress
+            if last is None or last.batchId <= self._reported:
+                return []
+            recent = [json.loads(progress.json) for progress in self._query.recentProgress]
+        new = [progress for progress in recent if progress["batchId"] > self._reported]
+        self._reported = last.batchId
+        return [BatchReport.of(progress) for progress in new if progress["batchId"] <= self._reported]
+
+    def stop(self) -> None:
+        """End the query, if it has not ended."""
+        with translated():
+            self._query.stop()
+
+
+def _offsets(progress: Mapping[str, Any], which: str) -> dict[int, int]:
+    """Return a progress event's offsets of one kind, by partition of the source."""
+    offsets = progress["sources"][0][which] or {}
+    return {int(partition): offset for partition, offset in offsets.get(SCORE_EVENTS, {}).items()}

@@ -1,0 +1,93 @@
+"""What a state store is: the copy of one topic partition, and how far it has been filled.
+
+A store is only a view of its topic partition: it can be wiped and filled again at any time. Values and position are
+written together, so that after a crash they agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Literal, NamedTuple, Protocol
+
+from runtime.records import ID_MAX, ID_MIN
+
+StoreName = Literal["leader-boards", "players", "products"]
+"""`leader-boards` is partitioned; `players` and `products` are global tables, each instance holds all of them."""
+
+
+class Fill(NamedTuple):
+    """How far a store has been filled.
+
+    Attributes:
+        topic_id: the topic's id in Kafka; a topic that was created again has another one.
+        position: the next offset to read.
+        restored: it has been filled to the end of this topic once, so that what it holds is an answer.
+        current_at_ms: when it last held all that the topic did, as wall-clock time. Deletes that Kafka has dropped
+            since may be missing from what it reads next.
+        rows: how many rows a table's store holds; boards are not counted here.
+    """
+
+    topic_id: str
+    position: int
+    restored: bool
+    current_at_ms: int
+    rows: int = 0
+
+
+class Store(Protocol):
+    """The copy of one topic partition: ids to values. Every method may raise `StateUnusable`."""
+
+    @property
+    def fill(self) -> Fill | None:
+        """How far the store has been filled; None when it never was."""
+
+    def get(self, key: int) -> bytes | None:
+        """Return the value of a key, or None."""
+
+    def scan(self, first: int = ID_MIN, last: int = ID_MAX) -> Iterator[tuple[int, bytes]]:
+        """Yield keys and values from `first` to `last`, both inclusive, ascending, as they were when the scan began."""
+
+    def write(self, changes: Mapping[int, bytes | None], fill: Fill) -> None:
+        """Put values, or delete those that are None, and record how far the store is filled: all or nothing."""
+
+    def disk_bytes(self) -> int:
+        """Return the size of its files; 0 in memory."""
+
+    def wipe(self, fill: Fill) -> None:
+        """Delete every value, and record where the filling begins again: all or nothing."""
+
+
+class Stores(Protocol):
+    """The stores of one instance."""
+
+    def open(self, name: StoreName, partition: int) -> Store:
+        """Return a store, opened when it was not.
+
+        Raises:
+            StateUnusable: its directory cannot be read or written.
+        """
+
+    def reopen(self, name: StoreName, partition: int) -> Store:
+        """Close and open a store again: after its disk was full, RocksDB takes no more writes until then.
+
+        Raises:
+            StateUnusable: its directory still cannot be written; the store is closed until it can be opened.
+        """
+
+    def opened(self, name: StoreName) -> Mapping[int, Store]:
+        """Return the open stores of a name by partition: a live view."""
+
+    def kept(self, name: StoreName) -> list[int]:
+        """Return the partitions that have a store, opened or not, ascending."""
+
+    def drop(self, name: StoreName, partition: int) -> None:
+        """Close a store and delete all that it holds."""
+
+    def load_note(self, name: str) -> str | None:
+        """Return a note that was kept, or None."""
+
+    def save_note(self, name: str, text: str) -> None:
+        """Keep a short text across restarts."""
+
+    def close(self) -> None:
+        """Close every store; what they hold stays."""

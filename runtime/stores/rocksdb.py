@@ -1,0 +1,215 @@
+"""A store on disk: one RocksDB database a topic partition.
+
+Keys are `d` and the id, its sign bit flipped, big endian: byte order is numeric order. What is known about the store
+itself lies under `m`, which no id can reach. Follows quix-streams `state/rocksdb/partition.py` in that values and
+position share one write batch.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from rocksdict import BlockBasedOptions, Cache, DBCompressionType, Env, Options, Rdict, WriteBatch
+
+from runtime.errors import StateUnusable
+from runtime.records import ID_MAX, ID_MIN
+from runtime.stores.protocol import Fill
+
+FORMAT_VERSION: Final = 2
+"""Raised when older stores cannot be read; they are then filled again."""
+
+_FILL_KEY: Final = b"m:fill"
+_DATA_BEGIN: Final = b"d"
+_DATA_END: Final = b"e"
+_SIGN: Final = 1 << 63
+
+
+@dataclass(frozen=True, slots=True)
+class RocksdbOptions:
+    """What bounds the memory and the threads of all stores of an instance together.
+
+    Attributes:
+        write_buffer_bytes: of each store.
+        block_cache_bytes: shared by all stores.
+        max_open_files: of each store.
+        background_threads: shared by all stores.
+    """
+
+    write_buffer_bytes: int = 4 << 20
+    block_cache_bytes: int = 16 << 20
+    max_open_files: int = 64
+    background_threads: int = 2
+
+
+class SharedResources:
+    """The cache and the threads that the stores of an instance share."""
+
+    def __init__(self, options: RocksdbOptions) -> None:
+        self._options = options
+        self._cache = Cache(options.block_cache_bytes)
+        self._env = Env()
+        self._env.set_background_threads(options.background_threads)
+
+    def database_options(self) -> Options:
+        """Return the options of one database."""
+        blocks = BlockBasedOptions()
+        blocks.set_block_cache(self._cache)
+        blocks.set_bloom_filter(10, block_based=False)
+        # Without these two, index and filter blocks live outside the cache and grow with the store.
+        blocks.set_cache_index_and_filter_blocks(True)
+        blocks.set_pin_l0_filter_and_index_blocks_in_cache(True)
+        options = Options(raw_mode=True)
+        options.create_if_missing(True)
+        options.set_env(self._env)
+        options.set_block_based_table_factory(blocks)
+        options.set_compression_type(DBCompressionType.lz4())
+        options.set_write_buffer_size(self._options.write_buffer_bytes)
+        options.set_max_write_buffer_number(2)
+        options.set_max_total_wal_size(2 * self._options.write_buffer_bytes)
+        options.set_target_file_size_base(8 << 20)
+        options.set_max_open_files(self._options.max_open_files)
+        options.set_max_file_opening_threads(1)
+        options.set_max_background_jobs(self._options.background_threads)
+        options.set_keep_log_file_num(2)
+        options.set_max_log_file_size(1 << 20)
+        options.set_stats_dump_period_sec(0)
+        options.set_stats_persist_period_sec(0)
+        return options
+
+
+class RocksdbStore:
+    """A store in a directory of its own.
+
+    Args:
+        path: the directory; its parent exists.
+        shared: what the stores of an instance share.
+
+    Raises:
+        StateUnusable: the database cannot be opened.
+    """
+
+    def __init__(self, path: Path, shared: SharedResources) -> None:
+        self._path = path
+        with _translated(path):
+            self._database = Rdict(str(path), shared.database_options())
+        try:
+            self._fill = self._load_fill()
+        except StateUnusable:
+            self.close()
+            raise
+
+    @property
+    def fill(self) -> Fill | None:
+        return self._fill
+
+    def get(self, key: int) -> bytes | None:
+        # Without `_translated`, which would cost as much as the look-up.
+        try:
+            value: bytes | None = self._database.get(_encode(key))
+        except Exception as error:
+            raise _unusable(self._path, error) from error
+        return value
+
+    def scan(self, first: int = ID_MIN, last: int = ID_MAX) -> Iterator[tuple[int, bytes]]:
+        with _translated(self._path):
+            rows = self._database.items(from_key=_encode(first))
+        # The end is looked for here: an upper bound in ReadOptions is read after rocksdict has freed it.
+        return _rows_until(rows, _encode(last), self._path)
+
+    def write(self, changes: Mapping[int, bytes | None], fill: Fill) -> None:
+        batch = WriteBatch(raw_mode=True)
+        for key, value in changes.items():
+            if value is None:
+                batch.delete(_encode(key))
+            else:
+                batch.put(_encode(key), value)
+        self._commit(batch, fill)
+
+    def disk_bytes(self) -> int:
+        total = 0
+        with _translated(self._path), os.scandir(self._path) as files:
+            for file in files:
+                # Compaction deletes files at any time.
+                with suppress(FileNotFoundError):
+                    total += file.stat().st_size
+        return total
+
+    def wipe(self, fill: Fill) -> None:
+        batch = WriteBatch(raw_mode=True)
+        batch.delete_range(_DATA_BEGIN, _DATA_END)
+        self._commit(batch, fill)
+
+    def close(self) -> None:
+        """Close the database; the store cannot be used after that. Never raises."""
+        # It may be closed already, or have no room for what it writes at its end: its log has that.
+        with suppress(StateUnusable), _translated(self._path):
+            self._database.close()
+
+    def _commit(self, batch: WriteBatch, fill: Fill) -> None:
+        batch.put(_FILL_KEY, json.dumps([FORMAT_VERSION, *fill]).encode())
+        with _translated(self._path):
+            self._database.write(batch)
+        self._fill = fill
+
+    def _load_fill(self) -> Fill | None:
+        with _translated(self._path):
+            text = self._database.get(_FILL_KEY)
+        if text is None:
+            return None
+        try:
+            version, *fields = json.loads(text)
+            if version != FORMAT_VERSION:
+                raise StateUnusable(f"{self._path}: stores of format {version} cannot be read")
+            topic_id, position, restored, current_at_ms, rows = fields
+            return Fill(str(topic_id), int(position), bool(restored), int(current_at_ms), int(rows))
+        except (TypeError, ValueError) as error:
+            raise StateUnusable(f"{self._path}: not a store of this service: {error}") from error
+
+
+def destroy(path: Path) -> None:
+    """Delete a closed store.
+
+    Raises:
+        StateUnusable: the directory cannot be deleted.
+    """
+    try:
+        if path.exists():
+            shutil.rmtree(path)
+    except OSError as error:
+        raise StateUnusable(f"{path} cannot be deleted: {error}") from error
+
+
+@contextmanager
+def _translated(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        # rocksdict has no error class of its own for what RocksDB reports.
+        raise _unusable(path, error) from error
+
+
+def _unusable(path: Path, error: Exception) -> StateUnusable:
+    return StateUnusable(f"{path}: {error}")
+
+
+def _rows_until(rows: Iterator[tuple[Any, Any]], last: bytes, path: Path) -> Iterator[tuple[int, bytes]]:
+    with _translated(path):
+        for key, value in rows:
+            if key > last:
+                return
+            yield _decode(key), value
+
+
+def _encode(key: int) -> bytes:
+    return b"d" + (key + _SIGN).to_bytes(8, "big")
+
+
+def _decode(key: bytes) -> int:
+    return int.from_bytes(key[1:], "big") - _SIGN

@@ -1,0 +1,1 @@
+"""The stream thread: states, generations, seeds, snapshots, dead letters."""

@@ -1,0 +1,96 @@
+"""What the stream thread says of itself: its states, their order, and a snapshot for readers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final
+
+from runtime.histogram import Histogram
+
+_BATCH_BOUNDS_S: Final = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
+
+
+class StreamState(Enum):
+    """The states of the stream thread.
+
+                     ┌────────────────────── ERROR ◀─┐ (from any state but the last two)
+                     ▼                               │
+        CREATED ▸ STARTING ▸ CATCHING_UP ▸ RUNNING ──┤
+                     ▲            ▲         ▲ │      │
+                     │            │         │ ▼      │
+                     └────────────┴──── REFRESHING ──┘
+        any ▸ STOPPING ▸ STOPPED
+
+    REFRESHING is the short stop between two real-time queries on one checkpoint, for newer tables and floors. It leads
+    back to STARTING when a new generation begins, and to CATCHING_UP when real time has fallen behind.
+    """
+
+    CREATED = "created"
+    STARTING = "starting"
+    CATCHING_UP = "catching up"
+    RUNNING = "running"
+    REFRESHING = "refreshing"
+    ERROR = "error"
+    STOPPING = "stopping"
+    STOPPED = "stopped"
+
+
+NEXT_STATES: Final[Mapping[StreamState, frozenset[StreamState]]] = {
+    StreamState.CREATED: frozenset({StreamState.STARTING, StreamState.STOPPING}),
+    StreamState.STARTING: frozenset({StreamState.CATCHING_UP, StreamState.ERROR, StreamState.STOPPING}),
+    StreamState.CATCHING_UP: frozenset({StreamState.RUNNING, StreamState.ERROR, StreamState.STOPPING}),
+    StreamState.RUNNING: frozenset({StreamState.REFRESHING, StreamState.ERROR, StreamState.STOPPING}),
+    StreamState.REFRESHING: frozenset(
+        {
+            StreamState.RUNNING,
+            StreamState.CATCHING_UP,
+            StreamState.STARTING,
+            StreamState.ERROR,
+            StreamState.STOPPING,
+        }
+    ),
+    StreamState.ERROR: frozenset({StreamState.STARTING, StreamState.STOPPING}),
+    StreamState.STOPPING: frozenset({StreamState.STOPPED}),
+    StreamState.STOPPED: frozenset(),
+}
+
+
+class IllegalTransition(AssertionError):
+    """The stream thread went where its diagram does not lead: a defect."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamStatus:
+    """What the stream thread says of itself; one immutable snapshot.
+
+    Attributes:
+        state: where it is in its diagram.
+        error: why it is in ERROR, else None.
+        generation: the generation that it works on, 0 before it knows.
+        events: score events read since the thread started; after a failure some count again.
+        invalid: those among them that could not be used.
+        behind: score events that were waiting when the last batch ended.
+        positions: where the next batch begins, by partition of `score-events`; empty before the first commit.
+        batches_s: how long the batches took, in seconds.
+        batch_ended_at_s: when the last one ended, as wall-clock time in seconds; None before that.
+        failures: how often the stream stopped and started again, by the class of the error.
+        keeps_failing: whether it has failed for minutes, not for want of Kafka, and nothing was committed in between.
+        failed_at_s: when it did so last, as wall-clock time in seconds; None before that.
+        dead_letters: records copied to the topic of dead letters, by topic and reason.
+    """
+
+    state: StreamState = StreamState.CREATED
+    error: str | None = None
+    generation: int = 0
+    events: int = 0
+    invalid: int = 0
+    behind: int = 0
+    positions: Mapping[int, int] = field(default_factory=dict)
+    batches_s: Histogram = field(default_factory=lambda: Histogram(_BATCH_BOUNDS_S))
+    batch_ended_at_s: float | None = None
+    failures: Mapping[str, int] = field(default_factory=dict)
+    keeps_failing: bool = False
+    failed_at_s: float | None = None
+    dead_letters: Mapping[tuple[str, str], int] = field(default_factory=dict)

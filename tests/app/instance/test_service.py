@@ -1,0 +1,96 @@
+"""What an instance does with the tasks that the group gives it."""
+
+from __future__ import annotations
+
+import gc
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from app.errors import SetupError
+from app.instance.service import Service, run_service
+from app.settings import Settings
+from runtime.cluster.assignor import Tasks
+from runtime.cluster.host_metadata import ClusterMap
+from runtime.errors import StateUnusable
+from tests.drivers.eventually import eventually
+
+
+@pytest.fixture
+def thawed() -> Iterator[None]:
+    """Have collections of garbage look at everything again afterwards."""
+    yield
+    gc.unfreeze()
+
+
+async def test_what_ends_in_the_background_with_an_error_is_logged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free_tcp_port: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = Settings(host="127.0.0.1", port=free_tcp_port, state_dir=tmp_path, bootstrap_servers="127.0.0.1:1")
+    service = Service(settings)
+
+    async def fail() -> None:
+        raise RuntimeError("unforeseen")
+
+    monkeypatch.setattr(service._self_check, "run", fail)  # noqa: SLF001
+    try:
+        await service.start()
+        await eventually(lambda: "the task 'self-check' has ended with an error" in caplog.messages)
+    finally:
+        await service.stop()
+
+
+@pytest.mark.usefixtures("thawed")
+async def test_collections_of_garbage_leave_out_what_was_loaded_for_the_start(
+    tmp_path: Path, free_tcp_port: int
+) -> None:
+    service = Service(
+        Settings(host="127.0.0.1", port=free_tcp_port, state_dir=tmp_path, bootstrap_servers="127.0.0.1:1")
+    )
+    try:
+        await service.start()
+        assert len(gc.get_objects()) < gc.get_freeze_count()
+    finally:
+        await service.stop()
+
+
+def test_a_thread_that_computes_does_not_hold_up_the_event_loop_for_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.instance.service.ensure_jars", lambda: None)
+    before_s = sys.getswitchinterval()
+    try:
+        with pytest.raises(SetupError, match="cannot listen on"):
+            run_service(Settings(host="nobody.invalid", state_dir=tmp_path))
+        assert sys.getswitchinterval() < before_s
+    finally:
+        sys.setswitchinterval(before_s)
+
+
+def test_a_state_directory_that_cannot_be_used_takes_the_blame_for_the_checkpoint_in_it(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    state.touch()
+    with pytest.raises(StateUnusable, match=re.escape(f"{state}/leaderboard cannot be written: ")):
+        Service(Settings(state_dir=state))
+
+
+@pytest.mark.parametrize(("reason", "published_for"), [(None, {0, 2}), ("the settings here are DEPTH=5", set())])
+async def test_who_disagrees_with_the_others_publishes_no_boards(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    free_tcp_port: int,
+    reason: str | None,
+    published_for: set[int],
+) -> None:
+    service = Service(Settings(host="127.0.0.1", port=free_tcp_port, state_dir=tmp_path))
+    told: list[set[int]] = []
+    monkeypatch.setattr(service._membership, "reason", lambda: reason)  # noqa: SLF001
+    monkeypatch.setattr(service.materializer, "set_active", lambda partitions: told.append(set(partitions)))
+    try:
+        service._on_tasks(Tasks(active=frozenset({0, 2})), ClusterMap((), 4))  # noqa: SLF001
+    finally:
+        await service.stop()
+    assert told == [published_for]

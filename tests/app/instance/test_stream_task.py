@@ -1,0 +1,111 @@
+"""The stream task: there is a stream thread while the instance has the task, whatever making one ran into."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from unittest.mock import Mock
+
+import pytest
+
+from app.errors import SetupError
+from app.instance.stream_task import StreamTask
+from runtime.stream.status import StreamState, StreamStatus
+from runtime.stream.thread import StreamThread
+from tests.drivers.eventually import eventually
+from tests.drivers.stream_threads import stream_thread_without_kafka
+
+pytestmark = pytest.mark.anyio
+
+NO_JAVA = SetupError("no java on PATH", "install it")
+
+
+def makes(outcomes: list[Exception | StreamThread]) -> Callable[[], StreamThread]:
+    """Return what comes to each of these in turn."""
+
+    def make() -> StreamThread:
+        outcome = outcomes.pop(0)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    return make
+
+
+def ended(thread: StreamThread) -> bool:
+    return thread.status.state is StreamState.STOPPED
+
+
+@pytest.mark.parametrize("trouble", [NO_JAVA, OSError("cannot fork"), RuntimeError("unforeseen")])
+async def test_a_stream_that_cannot_start_is_tried_again(
+    tmp_path: Path, trouble: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    outcomes: list[Exception | StreamThread] = [trouble, trouble, stream_thread_without_kafka(tmp_path)]
+    task = StreamTask(makes(outcomes))
+    task.set(True)
+    await eventually(lambda: task.status is not None)
+    said = [record.getMessage() for record in caplog.records if record.name == "app.instance.stream_task"]
+    assert said == [f"the stream cannot start: {trouble}"]
+    assert bool(caplog.records[0].exc_info) == isinstance(trouble, RuntimeError)
+    await task.stop()
+    assert not task.held
+
+
+async def test_a_stream_that_is_not_wanted_any_more_is_not_tried_again(tmp_path: Path) -> None:
+    outcomes: list[Exception | StreamThread] = [NO_JAVA, stream_thread_without_kafka(tmp_path)]
+    task = StreamTask(makes(outcomes))
+    task.set(True)
+    await eventually(lambda: len(outcomes) == 1)
+    await asyncio.wait_for(task.stop(), 10)
+    assert len(outcomes) == 1
+    assert not task.held
+
+
+async def test_what_a_stop_leaves_behind_is_waited_for_in_the_end(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        thread = stream_thread_without_kafka(tmp_path, f"127.0.0.1:{silent.getsockname()[1]}")
+        task = StreamTask(lambda: thread)
+        task.set(True)
+        await eventually(lambda: task.status is not None and task.status.state is StreamState.STARTING)
+        await task.stop()
+        assert not ended(thread), "it waits for Kafka"
+    await task.end()
+    assert ended(thread)
+
+
+async def test_where_no_stream_can_be_made_for_minutes_another_instance_should_try(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.instance.stream_task._TRY_AGAIN_AFTER_S", 0.01)
+    go_on = False
+
+    def make() -> StreamThread:
+        if go_on:
+            return stream_thread_without_kafka(tmp_path)
+        raise NO_JAVA
+
+    task = StreamTask(make)
+    task.set(True)
+    assert not task.fails()
+    monkeypatch.setattr("app.instance.stream_task.KEEPS_AFTER_S", 0.05)
+    await eventually(task.fails)
+    go_on = True
+    await eventually(lambda: task.status is not None)
+    assert not task.fails(), "it could be made"
+    await task.stop()
+    assert task.fails(), "nor does it come back here at once"
+    monkeypatch.setattr("app.instance.stream_task._FAILS_FOR_S", 0.05)
+    await eventually(lambda: not task.fails())
+
+
+@pytest.mark.parametrize("keeps_failing", [True, False])
+async def test_a_stream_that_keeps_failing_is_told_and_remembered(*, keeps_failing: bool) -> None:
+    thread = Mock(status=StreamStatus(keeps_failing=keeps_failing))
+    task = StreamTask(lambda: thread)
+    task.set(True)
+    await eventually(lambda: task.status is not None)
+    assert task.fails() is keeps_failing
+    await task.stop()
+    assert task.fails() is keeps_failing

@@ -1,0 +1,88 @@
+"""The stream thread as its owner sees it while Kafka does not answer."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from unittest.mock import Mock
+
+import pytest
+
+from runtime.errors import TopicChanged
+from runtime.kafka.ids import TopicDescription
+from runtime.kafka.inspected import Judged
+from runtime.stream.status import StreamState
+from runtime.stream.thread import StreamThread
+from tests.drivers.stream_threads import NoTables, stream_thread_without_kafka
+from tests.waiting import wait_until
+from topology.leaderboard.topics import PLAYERS
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """An address that takes connections and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+
+
+def test_a_thread_that_was_not_waited_for_ends_before_the_next_begins(tmp_path: Path, silent: str) -> None:
+    first = stream_thread_without_kafka(tmp_path / "first", silent)
+    first.start()
+    wait_until(lambda: first.status.state is StreamState.STARTING, "it asks for the topics")
+    first.request_stop()
+    first.join(0.1)
+    assert not ended(first), "it waits for Kafka"
+
+    second = stream_thread_without_kafka(tmp_path / "second")
+    second.start()
+    wait_until(lambda: second.status.error is not None, "it has found that there is no Kafka")
+    assert ended(first)
+    second.request_stop()
+    second.join()
+    assert ended(second)
+
+
+def test_a_thread_that_is_stopped_before_its_turn_never_begins(tmp_path: Path, silent: str) -> None:
+    first, second = stream_thread_without_kafka(tmp_path, silent), stream_thread_without_kafka(tmp_path)
+    first.start()
+    wait_until(lambda: first.status.state is StreamState.STARTING, "it asks for the topics")
+    second.start()
+    second.request_stop()
+    first.request_stop()
+    wait_until(lambda: ended(second), "both have ended")
+    assert ended(first)
+    assert second.status.error is None
+
+
+def test_copies_of_a_table_that_was_created_anew_are_waited_for_until_they_are_of_the_new_one(tmp_path: Path) -> None:
+    thread = stream_thread_without_kafka(tmp_path, tables=(tables := TablesCreatedAnew()))
+    thread._await_tables({PLAYERS: TopicDescription("new", 1)})  # noqa: SLF001
+    assert tables.told == ["old", "old", "new"]
+
+
+def test_copies_are_not_waited_for_when_their_topic_is_another_one_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    thread = stream_thread_without_kafka(tmp_path, tables=TablesCreatedAnew())
+    monkeypatch.setattr(thread._topics, "look", Mock(side_effect=TopicChanged("topic players was deleted")))  # noqa: SLF001
+    with pytest.raises(TopicChanged):
+        thread._await_tables({PLAYERS: TopicDescription("of a moment ago", 1)})  # noqa: SLF001
+
+
+class TablesCreatedAnew(NoTables):
+    """Tables that are whole, at first as they were before their topic was created anew."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def caught_up(self) -> bool:
+        return True
+
+    def judged(self) -> Iterable[Judged]:
+        self.told.append("new" if len(self.told) == 2 else "old")
+        return [Judged(PLAYERS, self.told[-1], 0, 0, 1, unusable=False)]
+
+
+def ended(thread: StreamThread) -> bool:
+    return thread.status.state is StreamState.STOPPED

@@ -1,0 +1,84 @@
+"""Floors out of some of the newest events: a bound for every board, whatever the other events are."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+import pytest
+
+from tests.drivers.topology import Score, TopologyDriver, numbered
+from topology.leaderboard.events import plain_events
+from topology.leaderboard.first_look import NewestEvents
+
+Event = tuple[int, int, float]
+"""Product, player, score."""
+
+SEED = 20261124
+PLAYERS, PRODUCTS = (1, 2), (1, 2)
+TYPES = (pa.int64(), pa.int64(), pa.float64())
+
+
+def floors(events: Sequence[Event], places: int = 2) -> dict[int, float]:
+    names = ("product_id", "player_id", "score")
+    table = pa.table(
+        [pa.array(column, of) for column, of in zip(zip(*events, strict=True), TYPES, strict=True)], names=names
+    )
+    found = NewestEvents(table, {}).floors(pa.array(PLAYERS), pa.array(PRODUCTS), places).to_pylist()
+    assert len({row["product_id"] for row in found}) == len(found)
+    return {row["product_id"]: row["floor"] for row in found}
+
+
+@pytest.mark.parametrize(
+    ("events", "expected"),
+    [
+        pytest.param([(1, 1, 5.0)], {}, id="a board that they do not fill has none"),
+        pytest.param([(1, 1, 5.0), (1, 2, 7.0)], {1: 5.0}, id="the last place of one that they just fill"),
+        pytest.param([(1, 1, 5.0), (1, 1, 7.0), (1, 2, 6.0)], {1: 6.0}, id="a player may hold several places"),
+        pytest.param([(1, 1, 5.0), (1, 2, 5.0), (1, 1, 5.0)], {1: 5.0}, id="equal scores take a place each"),
+        pytest.param([(1, 1, 5.0), (1, 3, 7.0), (1, 2, 3.0)], {1: 3.0}, id="an unknown player has no place"),
+        pytest.param([(3, 1, 5.0), (3, 2, 7.0)], {}, id="an unknown product has no board"),
+        pytest.param(
+            [(2, 1, -2.0), (1, 1, 1.0), (2, 2, -1.0), (1, 2, 0.0), (2, 1, -3.0)], {1: 0.0, 2: -2.0}, id="one a board"
+        ),
+    ],
+)
+def test_a_floor_is_the_last_place_of_a_board_that_the_known_events_fill(
+    events: list[Event], expected: dict[int, float]
+) -> None:
+    assert floors(events) == expected
+
+
+def test_no_events_have_no_floors() -> None:
+    nothing = NewestEvents(plain_events(pa.array([], pa.binary())), {})
+    assert nothing.floors(pa.array(PLAYERS), pa.array(PRODUCTS), 2).num_rows == 0
+
+
+@pytest.mark.parametrize("newest", [5, 20, 200])
+def test_floors_of_some_events_change_nothing_on_the_boards_of_all(
+    driver: Callable[..., TopologyDriver], newest: int
+) -> None:
+    seeded = random.Random(SEED + newest)
+    scores = numbered(
+        Score(seeded.randrange(30), seeded.randrange(1, 5), seeded.choice((1, 1, 1, 2, 3))) for _ in range(200)
+    )
+    events = NewestEvents(plain_events(pa.array([score.value for score in scores[-newest:]], pa.binary())), {})
+    found = events.floors(pa.array(PLAYERS), pa.array(PRODUCTS), 4).to_pylist()
+    assert found or newest == 5, "some boards have one"
+    without = driver(players=PLAYERS, products=PRODUCTS).boards(scores)
+    with_floors = driver(
+        players=PLAYERS, products=PRODUCTS, floors={row["product_id"]: row["floor"] for row in found}
+    ).boards(scores)
+    assert {product: board.known for product, board in with_floors.items()} == {
+        product: board.known for product, board in without.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("begin", "expected"),
+    [({0: 0, 1: 0}, True), ({0: 10, 1: 20}, True), ({0: 11, 1: 0}, False), ({0: 0, 1: 21}, False)],
+)
+def test_events_are_gone_when_a_partition_begins_after_the_first_of_them(begin: dict[int, int], expected: bool) -> None:
+    events = plain_events(pa.array([], pa.binary()))
+    assert NewestEvents(events, {0: 10, 1: 20}).still_there(begin) is expected

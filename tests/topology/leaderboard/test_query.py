@@ -1,0 +1,351 @@
+"""The topology on plain DataFrames."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+from pyspark.sql import functions as F
+
+from runtime.spark.session import Spark
+from runtime.stream import snapshots
+from tests.drivers.topology import EPOCH_MS, Score, TopologyDriver, numbered
+from topology.leaderboard.description import describe
+from topology.leaderboard.query import PLACES, publish
+from topology.leaderboard.records import SPARE_FACTOR, Board, Entry, merge, rank
+
+MakeDriver = Callable[..., TopologyDriver]
+
+
+def test_the_best_scores_of_a_product_come_first(driver: MakeDriver) -> None:
+    scores = numbered([Score(10, 1), Score(30, 2), Score(20, 3), Score(5, 1, product_id=9)])
+    boards = driver(products=(1, 9)).boards(scores)
+    assert [entry.score for entry in boards[1].known] == [30, 20, 10]
+    assert boards[9].known == (scores[3].entry,)
+
+
+def test_a_board_keeps_twice_the_depth_and_no_more(driver: MakeDriver) -> None:
+    board = driver(depth=2).boards(numbered(Score(score, 1) for score in range(10)))[1]
+    assert [entry.score for entry in board.known] == [9, 8, 7, 6]
+
+
+def test_equal_scores_both_stay_and_the_earlier_record_is_first(driver: MakeDriver) -> None:
+    later = Score(7, 1, at_ms=5, offset=1)
+    earlier = Score(7, 2, at_ms=4, offset=2)
+    assert driver().boards([later, earlier])[1].known == (earlier.entry, later.entry)
+
+
+def test_equal_scores_of_one_moment_rank_by_partition_then_offset(driver: MakeDriver) -> None:
+    scores = [
+        Score(7, 1, partition=1, offset=1),
+        Score(7, 1, partition=0, offset=9),
+        Score(7, 1, partition=0, offset=8),
+    ]
+    assert [(e.partition, e.offset) for e in driver().boards(scores)[1].known] == [(0, 8), (0, 9), (1, 1)]
+
+
+def test_a_player_may_hold_several_places(driver: MakeDriver) -> None:
+    board = driver().boards(numbered([Score(3, 1), Score(2, 1), Score(1, 2)]))[1]
+    assert [entry.player_id for entry in board.known] == [1, 1, 2]
+
+
+@pytest.mark.parametrize("unknown", [Score(99, 4), Score(99, 1, product_id=2)], ids=["player", "product"])
+def test_a_score_of_an_unknown_player_or_product_is_pending(driver: MakeDriver, unknown: Score) -> None:
+    board = driver().boards([unknown])[unknown.product_id]
+    assert (board.known, board.pending) == ((), (unknown.entry,))
+
+
+def test_unknown_players_never_push_out_known_ones(driver: MakeDriver) -> None:
+    known = [Score(score, 1) for score in range(4)]
+    unknown = [Score(100 + score, 77) for score in range(20)]
+    board = driver(depth=2).boards(numbered([*known, *unknown]))[1]
+    assert [entry.score for entry in board.known] == [3, 2, 1, 0]
+    assert [entry.score for entry in board.pending] == [119, 118, 117, 116]
+
+
+def test_what_falls_out_of_a_pending_list_is_counted(driver: MakeDriver) -> None:
+    boards = driver(depth=2).boards(numbered(Score(score, 77) for score in range(9)))
+    assert boards[1].pending_lost == 5
+
+
+def test_floors_change_nothing_on_the_boards(driver: MakeDriver) -> None:
+    seeded = random.Random(4)
+    scores = numbered(Score(seeded.randrange(50), seeded.randrange(1, 4)) for _ in range(300))
+    without = driver().boards(scores)
+    floor = without[1].known[-1].score
+    assert driver(floors={1: floor}).boards(scores) == without
+
+
+def test_a_score_below_the_floor_is_dropped_and_an_equal_one_passes(driver: MakeDriver) -> None:
+    board = driver(floors={1: 5.0}).boards(numbered([Score(4.9, 1), Score(5.0, 1)]))[1]
+    assert [entry.score for entry in board.known] == [5.0]
+
+
+def test_boards_without_a_floor_keep_every_score(driver: MakeDriver) -> None:
+    assert len(driver(products=(1, 2), floors={2: 100.0}).boards(numbered([Score(1, 1)]))[1].known) == 1
+
+
+UNUSABLE: tuple[bytes | None, ...] = (
+    None,
+    b"",
+    b"null",
+    b"5",
+    b"[]",
+    b"{",
+    b"\xff\xfe",
+    b'{"score": 1, "product_id": 1}',
+    b'{"score": null, "product_id": 1, "player_id": 1}',
+    b'{"score": "many", "product_id": 1, "player_id": 1}',
+    b'{"score": NaN, "product_id": 1, "player_id": 1}',
+    b'{"score": "NaN", "product_id": 1, "player_id": 1}',
+    b'{"score": "Infinity", "product_id": 1, "player_id": 1}',
+    b'{"score": 1e999, "product_id": 1, "player_id": 1}',
+    b'{"score": 1, "product_id": 1.5, "player_id": 1}',
+    b'{"score": 1, "product_id": 1, "player_id": 9223372036854775808}',
+    b'{"score": 1, "product_id": 1, "player_id": true}',
+    b'{"score": {"a": 1}, "product_id": 1, "player_id": 1}',
+)
+
+
+def test_a_record_that_cannot_be_used_changes_no_board(driver: MakeDriver) -> None:
+    boards = driver(depth=50).boards_of_values([*UNUSABLE, Score(1, 1).value])
+    used = [entry.offset for board in boards.values() for entry in board.ranked()]
+    assert [UNUSABLE[offset] for offset in used if offset < len(UNUSABLE)] == []
+    assert used == [len(UNUSABLE)]
+
+
+def test_numbers_in_quotes_are_numbers(driver: MakeDriver) -> None:
+    board = driver().boards_of_values([b'{"score": "422", "product_id": "1", "player_id": "2"}'])[1]
+    assert [(entry.score, entry.player_id) for entry in board.known] == [(422.0, 2)]
+
+
+def test_ids_use_all_64_bits(driver: MakeDriver) -> None:
+    player, product = 2**63 - 1, -(2**63)
+    board = driver(players=(player,), products=(product,)).boards([Score(1, player, product)])
+    assert board[product].known[0].player_id == player
+
+
+def test_spark_ranks_as_the_records_module_does(driver: MakeDriver) -> None:
+    seeded = random.Random(7)
+    scores = [
+        Score(
+            seeded.randrange(3),
+            seeded.randrange(1, 4),
+            at_ms=seeded.randrange(3),
+            partition=seeded.randrange(3),
+            offset=n,
+        )
+        for n in range(60)
+    ]
+    board = driver(depth=15).boards(scores)[1]
+    assert board.known == tuple(sorted((score.entry for score in scores), key=rank)[:30])
+
+
+class TestGenerations:
+    def test_a_seed_is_merged_into_the_boards(self, driver: MakeDriver) -> None:
+        before = numbered([Score(9, 1), Score(8, 2), Score(7, 3), Score(6, 1)])
+        old = driver().boards(before)
+        first = driver()
+        seed = snapshots.seed(snapshots.latest_boards(first.published(old)), _rows(first), 2 * SPARE_FACTOR)
+        # The last two are still in the topic; the best two are gone by retention.
+        board = driver(seed=seed).boards(before[2:])[1]
+        assert board.known == tuple(score.entry for score in before)
+
+    def test_the_floors_of_a_seed_change_nothing_on_the_boards(self, driver: MakeDriver) -> None:
+        seeded = random.Random(12)
+        scores = numbered(
+            Score(seeded.randrange(50), seeded.randrange(1, 5), seeded.choice((1, 1, 1, 2))) for _ in range(120)
+        )
+        make = driver(products=(1, 2), depth=5)
+        old = make.boards(scores[:80])
+        # Of product 2 there is less than a full board.
+        assert [len(old[product].known) for product in (1, 2)] == [10, 10]
+        old[2] = Board(1, old[2].known[:9], ())
+        seed = snapshots.seed(snapshots.latest_boards(make.published(old)), _rows(make), 10)
+        floors = {row.product_id: row.floor for row in snapshots.seed_floors(seed, 10).collect()}
+        assert floors == {1: old[1].known[-1].score}
+        without = driver(products=(1, 2), depth=5, seed=seed).boards(scores)
+        assert known(driver(products=(1, 2), depth=5, seed=seed, floors=floors).boards(scores)) == known(without)
+
+    def test_a_seed_leaves_out_entries_of_deleted_players(self, driver: MakeDriver) -> None:
+        old = driver().boards(numbered([Score(9, 1), Score(8, 2)]))
+        now = driver(players=(2,))
+        row = snapshots.seed(snapshots.latest_boards(now.published(old)), _rows(now), 4).first()
+        assert row is not None
+        assert [entry.player_id for entry in row.seed_known] == [2]
+        assert row.seed_pending is None
+
+    def test_a_seed_keeps_entries_of_players_whose_table_is_filled_anew(self, driver: MakeDriver) -> None:
+        old = driver().boards(numbered([Score(9, 1), Score(8, 2)]))
+        now = driver(players=(2,))
+        boards = snapshots.latest_boards(now.published(old))
+        row = snapshots.seed(boards, _rows(now), 4, tables_are_new=True).first()
+        assert row is not None
+        assert [entry.player_id for entry in row.seed_known] == [2]
+        assert [entry.player_id for entry in row.seed_pending] == [1]
+
+    def test_a_seed_takes_pending_entries_that_are_known_by_now_as_known(self, driver: MakeDriver) -> None:
+        old = driver(players=()).boards(numbered([Score(9, 1), Score(8, 2)]))
+        now = driver(players=(2,))
+        row = snapshots.seed(snapshots.latest_boards(now.published(old)), _rows(now), 4).first()
+        assert row is not None
+        assert [entry.player_id for entry in row.seed_known] == [2]
+        assert [entry.player_id for entry in row.seed_pending] == [1]
+
+    def test_a_product_whose_entries_are_all_deleted_keeps_a_row(self, driver: MakeDriver) -> None:
+        old = driver().boards([Score(9, 1)])
+        now = driver(players=())
+        row = snapshots.seed(snapshots.latest_boards(now.published(old)), _rows(now), 4).first()
+        assert row is not None
+        assert (row.product_id, row.seed_known, row.seed_pending) == (1, None, None)
+
+    def test_a_board_without_entries_is_published_as_one(self, driver: MakeDriver) -> None:
+        columns = "product_id", F.lit(None).cast(PLACES).alias("known"), F.lit(None).cast(PLACES).alias("pending")
+        products = driver().tables().products
+        row = publish(products.select(*columns, F.lit(0).alias("pending_lost")), generation=3).first()
+        assert row is not None
+        assert Board.from_json(row.value.encode()) == Board(3, (), ())
+
+    def test_only_the_highest_generation_counts_and_its_boards_merge(self, driver: MakeDriver) -> None:
+        scores = numbered([Score(9, 1), Score(8, 2), Score(7, 3)])
+        entries = tuple(score.entry for score in scores)
+        frame = driver().published({1: Board(2, entries[:1], ())})
+        frame = frame.union(driver().published({1: Board(2, entries[1:2], (), 3)}))
+        frame = frame.union(driver().published({1: Board(1, entries[2:], (), 9)}))
+        row = snapshots.latest_boards(frame).first()
+        assert row is not None
+        assert [entry.score for entry in row.known] == [9, 8]
+        assert (row.generation, row.pending_lost) == (2, 3)
+
+    def test_only_a_full_board_has_a_floor(self, driver: MakeDriver) -> None:
+        make = driver(products=(1, 2))
+        boards = make.boards(numbered([*(Score(n, 1) for n in range(4)), *(Score(n, 1, 2) for n in range(3))]))
+        latest = snapshots.latest_boards(make.published(boards))
+        floors = snapshots.floors(snapshots.of_generation(latest, generation=1, places=4), places=4)
+        assert [(row.product_id, row.floor) for row in floors.collect()] == [(1, 0.0)]
+        assert snapshots.of_generation(latest, generation=2, places=4).isEmpty()
+
+    def test_entries_that_an_older_record_still_has_do_not_count(self, driver: MakeDriver) -> None:
+        entries = tuple(score.entry for score in numbered([Score(9, 1), Score(8, 1), Score(7, 2)]))
+        older = driver().published({1: Board(1, entries[1:], ())})
+        records = older.union(driver().published({1: Board(1, entries[:2], ())}))
+        boards = snapshots.of_generation(snapshots.latest_boards(records), generation=1, places=2)
+        survey = snapshots.survey(boards, _rows(driver()), _rows(driver(players=(2,))), depth=1, places=2)
+        assert survey.short_boards == 1
+        assert [row.floor for row in snapshots.floors(boards, places=2).collect()] == [8.0]
+
+    def test_a_survey_counts_what_the_changed_tables_ask_for(self, driver: MakeDriver) -> None:
+        boards = driver(depth=1).boards(numbered([Score(9, 1), Score(8, 1), Score(7, 4), Score(6, 4), Score(5, 4)]))
+        latest = snapshots.of_generation(snapshots.latest_boards(driver().published(boards)), 1, 2)
+        before = _rows(driver())
+
+        def survey(*players: int) -> snapshots.Survey:
+            return snapshots.survey(latest, before, _rows(driver(players=players)), depth=1, places=2)
+
+        nothing = snapshots.Survey(newly_known=0, short_boards=0, pending_lost=0, pending_shown=0, at_risk=0)
+        assert survey(1, 2, 3) == nothing._replace(pending_lost=1)
+        # Both that were kept rank above the one that was lost, and fill the board.
+        assert survey(1, 2, 3, 4) == nothing._replace(newly_known=2, pending_shown=2, at_risk=2)
+        assert survey(2, 3) == nothing._replace(short_boards=1, pending_lost=1)
+
+    def test_pending_scores_that_are_shown_are_at_risk_in_a_full_list_only(self, driver: MakeDriver) -> None:
+        scores = numbered([Score(9, 4), Score(8, 5), Score(7, 5)])
+        now = _rows(driver(players=(1, 2, 3, 4)))
+        found = []
+        for count in (1, 2, 3):
+            records = driver(depth=1).published(driver(depth=1).boards(scores[:count]))
+            boards = snapshots.of_generation(snapshots.latest_boards(records), 1, 2)
+            survey = snapshots.survey(boards, now, now, depth=1, places=2)
+            found.append((survey.newly_known, survey.pending_shown, survey.at_risk))
+        assert found == [(0, 1, 0), (0, 1, 1), (0, 1, 1)]
+
+    def test_a_board_whose_product_was_deleted_is_not_short(self, driver: MakeDriver) -> None:
+        boards = driver(depth=1).boards(numbered([Score(9, 1), Score(8, 1)]))
+        latest = snapshots.of_generation(snapshots.latest_boards(driver().published(boards)), 1, 2)
+        before, nobody = _rows(driver()), _rows(driver(players=()))
+        assert snapshots.survey(latest, before, nobody, depth=1, places=2).short_boards == 1
+        for players in ((1, 2, 3), ()):
+            now = _rows(driver(players=players, products=()))
+            assert snapshots.survey(latest, before, now, depth=1, places=2).short_boards == 0
+
+    @pytest.mark.parametrize(
+        ("key", "value"),
+        [
+            (b"01", Board(2, (), ()).to_json()),
+            (b" 1", Board(2, (), ()).to_json()),
+            (b"1", b'{"generation": 2}'),
+            (b"1", b'{"generation": 2, "known": [], "pending": []}'),
+            (b"1", b'{"generation": 2, "known": [], "pending_lost": 0}'),
+            (b"1", b'{"known": [], "pending": [], "pending_lost": 0}'),
+            (b"1", b"no board"),
+            (b"1", None),
+        ],
+    )
+    def test_a_record_that_no_store_takes_replaces_no_board(
+        self, driver: MakeDriver, key: bytes, value: bytes | None
+    ) -> None:
+        made = driver().published({1: Board(1, _entries(2), ())})
+        frame = made.union(driver().published_values([(key, value)]))
+        [row] = snapshots.latest_boards(frame).collect()
+        assert (row.product_id, row.generation, len(row.known)) == (1, 1, 2)
+
+    def test_of_many_records_of_a_product_each_entry_is_on_the_board_once(self, driver: MakeDriver) -> None:
+        entries = _entries(40)
+        values = [Board(1, entries[at : at + 4], entries[at : at + 2]).to_json() for at in range(37)]
+        frame = driver().published_values([(b"1", value) for value in values])
+        [row] = snapshots.latest_boards(frame).collect()
+        assert [entry.score for entry in row.known] == [float(score) for score in range(39, -1, -1)]
+        assert [entry.score for entry in row.pending] == [float(score) for score in range(37, -1, -1)]
+
+    def test_a_row_that_lies_in_two_partitions_of_its_table_counts_once(self, spark: Spark) -> None:
+        ids = snapshots.ids(spark.session, "player_id", iter([2, 1, 2]))
+        assert sorted(row.player_id for row in ids.collect()) == [1, 2]
+
+    def test_what_was_lost_of_an_unknown_product_has_no_place_yet(self, driver: MakeDriver) -> None:
+        boards = driver(products=()).boards(numbered(Score(score, 1) for score in range(9)))
+        latest = snapshots.of_generation(snapshots.latest_boards(driver().published(boards)), 1, 4)
+        before = _rows(driver(products=()))
+        assert snapshots.survey(latest, before, before, depth=2, places=4).pending_lost == 0
+        assert snapshots.survey(latest, before, _rows(driver()), depth=2, places=4).pending_lost == 0
+        nobody = _rows(driver(players=(9,)))
+        assert snapshots.survey(latest, before, nobody, depth=2, places=4).pending_lost == 5
+
+
+def test_merging_boards_in_python_gives_what_spark_gives_for_all_events(driver: MakeDriver) -> None:
+    seeded = random.Random(11)
+    scores = numbered(Score(seeded.randrange(40), seeded.randrange(1, 6)) for _ in range(80))
+    halves = [driver().boards(half)[1] for half in (scores[::2], scores[1::2])]
+    whole = driver().boards(scores)[1]
+    merged = merge(halves[0], halves[1], places=4)
+    assert (merged.known, merged.pending) == (whole.known, whole.pending)
+
+
+def test_no_record_passes_through_python(driver: MakeDriver, capsys: pytest.CaptureFixture[str]) -> None:
+    driver().query([]).explain(extended=True)
+    plan = capsys.readouterr().out
+    assert "max_by" in plan, "the plan of the topology"
+    assert "python" not in plan.lower()
+
+
+def test_timestamps_travel_in_milliseconds(driver: MakeDriver) -> None:
+    assert driver().boards([Score(1, 1, at_ms=123)])[1].known[0].timestamp_ms == EPOCH_MS + 123
+
+
+def test_the_description_names_every_topic_and_store() -> None:
+    text = describe()
+    for name in ("score-events", "players", "products", "high-scores", "leader-boards"):
+        assert name in text
+
+
+def _entries(count: int) -> tuple[Entry, ...]:
+    return tuple(score.entry for score in numbered(Score(score, 1) for score in range(count)))
+
+
+def known(boards: dict[int, Board]) -> dict[int, tuple[Entry, ...]]:
+    return {product: board.known for product, board in boards.items()}
+
+
+def _rows(driver: TopologyDriver) -> snapshots.Rows:
+    tables = driver.tables()
+    return snapshots.Rows(tables.players, tables.products)

@@ -1,0 +1,192 @@
+"""Score events as Spark reads them: which records can be used, and why the others cannot.
+
+The rules are those of `docs/records.md`. Spark's JSON reader alone would take `{…}xx` and `{'score': 1}`, and numbers
+in quotes for null; its casts would take `1d` for a number.
+"""
+
+from __future__ import annotations
+
+from itertools import permutations
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from runtime.records import NO_VALUE, NOT_JSON_OBJECT, NOT_UTF8
+
+SCORE_REASON: Final = "score is missing or no finite number"
+PRODUCT_REASON: Final = "product_id is missing or no 64-bit integer"
+PLAYER_REASON: Final = "player_id is missing or no 64-bit integer"
+
+_ID_DIGITS: Final = "(?:0|-?[1-9][0-9]{0,17})"
+_PLAIN_NUMBERS: Final = {
+    "score": "(?:0|-?[1-9][0-9]{0,17})(?:[.][0-9]{1,20})?",
+    "product_id": _ID_DIGITS,
+    "player_id": _ID_DIGITS,
+}
+_SPACE: Final = r"[ \t\r\n]*"
+
+
+def _plain_event() -> str:
+    """Return the pattern of the three fields in any order and none else, as numbers that fit their types for sure."""
+    orders = permutations(f'"{name}"{_SPACE}:{_SPACE}{number}' for name, number in _PLAIN_NUMBERS.items())
+    fields = "|".join(f"{_SPACE},{_SPACE}".join(order) for order in orders)
+    return rf"^{_SPACE}\{{{_SPACE}(?:{fields}){_SPACE}\}}{_SPACE}\z"
+
+
+_PLAIN_EVENT: Final = _plain_event()
+"""An event that needs no JSON reader, as nearly all are; to read every one with that takes five times as long.
+
+It becomes what the reader would make of it. Left to the reader are -0, and what may not fit its type.
+"""
+
+_JSON_OPTIONS: Final = {"allowNonNumericNumbers": "false", "allowSingleQuotes": "false"}
+_FIELDS: Final = "score string, product_id string, player_id string"
+_JSON_NUMBER: Final = r"^-?(0|[1-9][0-9]*)(\\.[0-9]+)?([eE][-+]?[0-9]+)?\\z"
+_AS_MAP: Final = (
+    "from_json(text, 'map<string, string>', map('allowNonNumericNumbers', 'false', 'allowSingleQuotes', 'false'))"
+)
+_TRIMMED: Final = r"trim(BOTH ' \t\r\n' FROM text)"
+_IS_ONE_OBJECT: Final = f"""
+    startswith({_TRIMMED}, '{{') AND (
+        instr({_TRIMMED}, '}}') = length({_TRIMMED})
+        OR coalesce(json_array_length(concat('[', text, ']')), 0) = 1
+           AND from_json(concat('{{"value":', text, ',"end":1}}'), 'end int').end IS NOT NULL)
+"""
+"""Whether nothing stands behind the object that a text begins with; Spark's reader does not look there.
+
+So it is when the first closing brace is the last character, as in nearly all events. For the others: in a list of one
+only a `]` may follow the object, in an object only a comma or a brace; when it can be read in both, nothing follows.
+"""
+
+
+def parse(scores: DataFrame) -> DataFrame:
+    """Return the usable events, as `judge` does; those that cannot be used are counted and dropped.
+
+    Args:
+        scores: `value binary, partition int, offset bigint, timestamp timestamp`, as Spark's Kafka source gives them.
+    """
+    counts = F.count(F.lit(1)).alias("total"), F.count("reason").alias("invalid")
+    return judge(scores).observe("events", *counts).where("reason IS NULL")
+
+
+def entries(events: DataFrame) -> DataFrame:
+    """Return usable events as entries of boards: `product_id, player_id, entry`.
+
+    Args:
+        events: as `parse` returns them.
+    """
+    return with_player(events).select(
+        "product_id",
+        "player_id",
+        F.struct(
+            "score",
+            (-F.unix_millis("timestamp")).alias("neg_timestamp"),
+            (-F.col("partition")).alias("neg_partition"),
+            (-F.col("offset")).alias("neg_offset"),
+            "player_id",
+        ).alias("entry"),
+    )
+
+
+def with_player(events: DataFrame) -> DataFrame:
+    """Add the player of plain events: a step of its own, since most events are below their floor and need none.
+
+    Args:
+        events: as `judge` or `parse` returns them.
+    """
+    return events.withColumn("player_id", F.coalesce("player_id", _plain_field("player_id", "bigint")))
+
+
+def judge(scores: DataFrame) -> DataFrame:
+    """Return every record with its fields and, when it cannot be used, the reason, else null.
+
+    Args:
+        scores: see `parse`.
+
+    Returns:
+        `reason string, text string, score double, product_id bigint, player_id bigint, partition int, offset bigint,
+        timestamp timestamp`. The player of a plain event is null: see `with_player`.
+    """
+    text = F.col("value").cast("string")
+    # As text first: numbers in quotes are numbers, and what is no number is told apart from what is absent.
+    event = F.when(~F.col("is_plain"), F.from_json("text", _FIELDS, _JSON_OPTIONS))
+    place = ("partition", "offset", "timestamp")
+    texts = scores.select(text.alias("text"), *place)
+    seen = texts.select("text", F.coalesce(F.col("text").rlike(_PLAIN_EVENT), F.lit(False)).alias("is_plain"), *place)
+    read = seen.select("text", "is_plain", event.alias("event"), *place)
+    fields = read.select(
+        "text",
+        "is_plain",
+        _either("score", "double", _number("event.score")),
+        _either("product_id", "bigint", _integer("event.product_id")),
+        _integer("event.player_id").alias("player_id"),
+        *place,
+    )
+    reason = F.expr(
+        f"""CASE WHEN is_plain THEN NULL
+                 WHEN text IS NULL OR text = '' THEN '{NO_VALUE}'
+                 WHEN NOT is_valid_utf8(text) THEN '{NOT_UTF8}'
+                 WHEN NOT ({_IS_ONE_OBJECT}) THEN '{NOT_JSON_OBJECT}'
+                 WHEN score IS NOT NULL AND product_id IS NOT NULL AND player_id IS NOT NULL
+                      AND abs(score) < double('Infinity') THEN NULL
+                 WHEN {_AS_MAP} IS NULL THEN '{NOT_JSON_OBJECT}'
+                 WHEN score IS NULL OR abs(score) = double('Infinity') THEN '{SCORE_REASON}'
+                 WHEN product_id IS NULL THEN '{PRODUCT_REASON}'
+                 ELSE '{PLAYER_REASON}' END"""
+    )
+    return fields.select(reason.alias("reason"), "text", "score", "product_id", "player_id", *place)
+
+
+def unusable(scores: DataFrame) -> DataFrame:
+    """Return the records that cannot be used, as `offset bigint, reason string`.
+
+    Args:
+        scores: see `parse`.
+    """
+    return judge(scores).where("reason IS NOT NULL").select("offset", "reason")
+
+
+def plain_events(values: pa.Array) -> pa.Table:
+    """Return the events that need no JSON reader, of any values of records, as Arrow has them.
+
+    Args:
+        values: binary.
+
+    Returns:
+        `product_id bigint, player_id bigint, score double`, what `judge` and `entries` make of these values.
+    """
+    # What is no UTF-8 has no match.
+    texts = values.cast(pa.string(), safe=False)
+    texts = texts.filter(pc.match_substring_regex(texts, _PLAIN_EVENT), null_selection_behavior="drop")
+
+    types = {"product_id": pa.int64(), "player_id": pa.int64(), "score": pa.float64()}
+    found = {name: pc.extract_regex(texts, _field_pattern(name)) for name in types}
+    return pa.table({name: pc.struct_field(found[name], "number").cast(of_type) for name, of_type in types.items()})
+
+
+def _field_pattern(name: str) -> str:
+    """Return what finds a field in the text of a plain event."""
+    return rf'"{name}"{_SPACE}:{_SPACE}(?<number>[-.0-9]+)'
+
+
+def _plain_field(name: str, of_type: str) -> Column:
+    """Return a field out of the text of a plain event."""
+    return F.regexp_extract("text", _field_pattern(name), 1).try_cast(of_type)
+
+
+def _either(name: str, of_type: str, otherwise: Column) -> Column:
+    """Return a field: out of the text of a plain event, otherwise as the JSON reader has it."""
+    return F.when(F.col("is_plain"), _plain_field(name, of_type)).otherwise(otherwise).alias(name)
+
+
+def _number(name: str) -> Column:
+    return F.expr(f"CASE WHEN {name} RLIKE '{_JSON_NUMBER}' THEN try_cast({name} AS double) END")
+
+
+def _integer(name: str) -> Column:
+    """Return the id that a text is in its shortest form: a cast alone would take `+1`, ` 1` and `007`."""
+    number = f"try_cast({name} AS bigint)"
+    return F.expr(f"CASE WHEN CAST({number} AS string) = {name} THEN {number} END")
