@@ -12,7 +12,7 @@ from pydantic_core import PydanticCustomError
 from api.http.errors import InvalidRequest
 from runtime.errors import InvalidRecord
 from runtime.records import parse_id
-from runtime.serving.view import DEFAULT_LIMIT
+from runtime.serving.rendered_view import DEFAULT_LIMIT
 
 PAGE_SIZE_MAX: Final = 1000
 _ID_SCHEMA: Final = {"type": "integer", "format": "int64"}

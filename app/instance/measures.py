@@ -12,7 +12,7 @@ from runtime.errors import BrokerUnavailable
 from runtime.kafka.connection import KafkaConnection
 from runtime.kafka.offsets import topic_offsets
 from runtime.measures import Measures
-from runtime.serving.view import View
+from runtime.serving.rendered_view import RenderedView
 from runtime.stream.status import StreamStatus
 from topology.leaderboard.topics import SCORE_EVENTS
 
@@ -33,7 +33,7 @@ class InstanceMeasures:
         self,
         kafka: KafkaConnection,
         materializer: Materializer,
-        view: View,
+        view: RenderedView,
         stream: Callable[[], StreamStatus | None],
     ) -> None:
         self._kafka = kafka

@@ -38,7 +38,7 @@ from runtime.errors import LeaderboardError, StateUnusable
 from runtime.kafka.inspected import Judged
 from runtime.kafka.topics import create_missing
 from runtime.serving.queries import Queries
-from runtime.serving.view import View
+from runtime.serving.rendered_view import RenderedView
 from runtime.stores.directory import StateDirectory
 from runtime.stores.global_table import GlobalTable, TableChanges
 from topology.leaderboard.records import SPARE_FACTOR
@@ -83,7 +83,7 @@ class Service:
         self._asked_for: ClusterMap | None = None
         self._stream_failed = False
         opened = self._stores.opened
-        self._view = View(
+        self._view = RenderedView(
             opened("leader-boards"),
             opened("players"),
             opened("products"),

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, Protocol
 from runtime.copies.listener import Watcher
 from runtime.copies.status import CopyStatus
 from runtime.kafka import partitioner
-from runtime.serving.view import View
+from runtime.serving.rendered_view import RenderedView
 from topology.leaderboard.shown import Rendered
 
 Role = Literal["active", "standby"]
@@ -55,7 +55,7 @@ class Queries:
         copies: what fills the stores that the view reads.
     """
 
-    def __init__(self, view: View, copies: Copies) -> None:
+    def __init__(self, view: RenderedView, copies: Copies) -> None:
         self._view = view
         self._copies = copies
         self._active: frozenset[int] = frozenset()

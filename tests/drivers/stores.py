@@ -13,7 +13,7 @@ from runtime.copies.store_copy import Shared, StoreCopy, UnusableRecords
 from runtime.copies.table_copy import TableCopy, TableName
 from runtime.kafka.partitioner import partition_for
 from runtime.serving.queries import Queries
-from runtime.serving.view import View
+from runtime.serving.rendered_view import RenderedView
 from runtime.stores.memory import MemoryStores
 from runtime.stores.protocol import Stores
 from topology.leaderboard.records import Board, Entry
@@ -49,7 +49,7 @@ class StoresDriver:
     def __init__(self, partitions: int = 4, places: int = 20, stores: Stores | None = None) -> None:
         self.stores: Stores = stores or MemoryStores()
         self.unusable = UnusableRecords()
-        self.view = View(
+        self.view = RenderedView(
             self.stores.opened("leader-boards"), self.stores.opened("players"), self.stores.opened("products")
         )
         self.queries = Queries(self.view, self)

@@ -18,7 +18,7 @@ from runtime.kafka.ids import topic_ids
 from runtime.kafka.partitioner import partition_for
 from runtime.kafka.topics import TopicSpec, create_missing
 from runtime.serving.queries import Queries
-from runtime.serving.view import View
+from runtime.serving.rendered_view import RenderedView
 from runtime.stores.directory import StateDirectory
 from runtime.stores.protocol import Stores
 from tests.drivers.eventually import eventually
@@ -102,7 +102,7 @@ class StoresOnKafka:
         self, topics: StoreTopics, stores: Stores, republish: Republish | None, options: FillOptions, places: int
     ) -> None:
         self.stores = stores
-        self.view = View(
+        self.view = RenderedView(
             self.stores.opened("leader-boards"), self.stores.opened("players"), self.stores.opened("products")
         )
         self.materializer = Materializer(

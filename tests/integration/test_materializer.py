@@ -26,7 +26,7 @@ from runtime.kafka.connection import KafkaConnection
 from runtime.kafka.ids import TopicDescription
 from runtime.kafka.partitioner import partition_for
 from runtime.records import NOT_AN_ID
-from runtime.serving.view import View
+from runtime.serving.rendered_view import RenderedView
 from runtime.stores.memory import MemoryStores
 from runtime.stores.protocol import Fill, Store, StoreName
 from tests.drivers.eventually import eventually, measured
@@ -481,7 +481,7 @@ async def test_a_producer_that_cannot_start_leaves_nothing_open() -> None:
 
 async def test_a_partition_dropped_while_the_topics_are_looked_at_stays_dropped() -> None:
     stores = MemoryStores()
-    view = View(stores.opened("leader-boards"), stores.opened("players"), stores.opened("products"))
+    view = RenderedView(stores.opened("leader-boards"), stores.opened("players"), stores.opened("products"))
     materializer = Materializer(KafkaConnection("127.0.0.1:1"), stores, view, places=20)
     materializer.assign(range(4))
     described = {name: TopicDescription(name, 4) for name in materializer.topic_names}

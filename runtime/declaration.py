@@ -1,0 +1,287 @@
+"""What a topology is: frozen values that check themselves when they are made, so when a topology is loaded.
+
+Topology ── source: Stream (a topic, and how its records are read)
+         ├─ tables: Table … (a topic, a key and fields; every instance holds all of it)
+         ├─ stores: Store … (rows of the source, a key, values; a result topic)
+         └─ upkeep: what only few topologies need while their stream runs
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+
+from runtime.errors import Fix
+from runtime.keys import Key, KeyType, Text
+from runtime.values import Fields, Value, Values
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from runtime.stream.upkeep import Upkeep
+
+_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}")
+_TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,200}")
+_COLUMN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
+
+Row = Mapping[str, Any]
+"""What is served of a key: the key's column and those of the values, by name."""
+
+Look = Mapping[Any, Mapping[str, Any]]
+"""A table as it is now: rows by key. Each look-up is remembered, so that a change of the row is seen at once."""
+
+Tables = Mapping[str, Look]
+"""The tables by the name of their topic."""
+
+
+class DeclarationError(Fix):
+    """A topology that cannot run as it is declared; the message says what to change."""
+
+
+class RecordFormat(Protocol):
+    """How the records of a source are read.
+
+    `judge` returns every record with `reason string`, why it cannot be used or null, the declared columns, and
+    `partition int, offset bigint, timestamp timestamp`.
+    """
+
+    @property
+    def columns(self) -> Mapping[str, str]:
+        """The columns that rows are made of, and their Spark types."""
+
+    def judge(self, records: DataFrame) -> DataFrame:
+        """Return what each record says, of `value binary, partition int, offset bigint, timestamp timestamp`."""
+
+
+@dataclass(frozen=True)
+class PlainText:
+    """A record is a line of text: one column, `text`. What is no UTF-8, and a record without a value, is unusable."""
+
+    @property
+    def columns(self) -> Mapping[str, str]:
+        """The column `text`."""
+        return {"text": "string"}
+
+    def judge(self, records: DataFrame) -> DataFrame:
+        """Return what each record says; see `RecordFormat`."""
+        from runtime.spark.text import judge
+
+        return judge(records)
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A topic of events.
+
+    Attributes:
+        topic: its name; what cannot be used of it goes to `<topic>-invalid`.
+        format: how a record is read.
+        partitions: how many it gets where it does not exist.
+    """
+
+    topic: str
+    format: RecordFormat
+    partitions: int = 4
+
+    def __post_init__(self) -> None:
+        _check(_TOPIC, self.topic, "the topic of a Stream")
+
+    @property
+    def invalid_topic(self) -> str:
+        """The topic of its dead letters."""
+        return f"{self.topic}-invalid"
+
+
+@dataclass(frozen=True)
+class Table:
+    """A compacted topic of rows, of which every instance holds all.
+
+    A record is the key's text, and a JSON object with the fields; a null value deletes the row.
+
+    Attributes:
+        topic: its name, and the table's.
+        key: what tells its rows apart.
+        fields: what a row has beside the key; texts.
+        key_field: a field of the JSON object that has to repeat the key, if there is one.
+        partitions: how many the topic gets where it does not exist.
+    """
+
+    topic: str
+    key: Key
+    fields: Mapping[str, KeyType]
+    key_field: str | None = None
+    partitions: int = 4
+
+    def __post_init__(self) -> None:
+        _check(_TOPIC, self.topic, "the topic of a Table")
+        for name in (self.key.name, *self.fields):
+            _check(_COLUMN, name, f"a column of table {self.topic}")
+        if not self.fields:
+            raise DeclarationError(f"table {self.topic} has no fields: name at least one")
+
+
+class Limits(NamedTuple):
+    """How much of a row that is a list a reader gets.
+
+    Attributes:
+        default: entries when a reader does not say.
+        most: what a reader may ask for.
+    """
+
+    default: int
+    most: int
+
+
+Rows = Callable[..., "DataFrame"]
+Show = Callable[[Row, Tables], Any]
+
+
+@dataclass(frozen=True)
+class Store:
+    """What is kept of the source, and served.
+
+    Attributes:
+        name: of the store.
+        topic: the result topic; compacted.
+        rows: a pure function from the source's columns to rows, each with the key, `at` and what the values are made
+            of. Beside the source it is given the tables that its further parameters are named for (`-` as `_`). Left
+            out: the source's own columns.
+        key: what tells rows apart.
+        values: named values, or one that is the whole record.
+        show: a pure function of a row and the tables as they are now to what is served, or None to hide it. Left out:
+            the row itself.
+        limits: of what `show` returns, when that is a list.
+        version: raised when rows or values mean something else than before.
+        partitions: how many the result topic gets where it does not exist.
+    """
+
+    name: str
+    topic: str
+    key: Key
+    values: Mapping[str, Value] | Values
+    rows: Rows | None = None
+    show: Show | None = None
+    limits: Limits | None = None
+    version: int = 1
+    partitions: int = 4
+
+    def __post_init__(self) -> None:
+        _check(_NAME, self.name, "the name of a Store")
+        _check(_TOPIC, self.topic, f"the topic of store {self.name}")
+        _check(_COLUMN, self.key.name, f"the key of store {self.name}")
+        if not isinstance(self.values, Values):
+            self._check_fields(self.values)
+        if self.limits is not None and self.show is None:
+            raise DeclarationError(f"store {self.name} has limits and no show: only what show returns can be a list")
+
+    def _check_fields(self, values: Mapping[str, Value]) -> None:
+        if not values:
+            raise DeclarationError(f'store {self.name} has no values: name at least one, as in {{"count": Count()}}')
+        for name in values:
+            _check(_COLUMN, name, f"a value of store {self.name}")
+        if self.key.name in values:
+            raise DeclarationError(f"store {self.name} has a value {self.key.name}, as its key: give it another name")
+
+    @property
+    def record(self) -> Values:
+        """What a result record's value is."""
+        return self.values if isinstance(self.values, Values) else Fields(MappingProxyType(dict(self.values)))
+
+    @property
+    def joined(self) -> tuple[str, ...]:
+        """The parameters of `rows` beside the source: tables, with `_` for `-` and `.`."""
+        return tuple(inspect.signature(self.rows).parameters)[1:] if self.rows is not None else ()
+
+
+@dataclass(frozen=True)
+class Topology:
+    """A source, tables, and the stores that are made of them.
+
+    Attributes:
+        name: in the group, in metrics and in problems.
+        source: the events.
+        stores: one or more.
+        tables: those that `rows` and `show` look into.
+        upkeep: makes what looks after the stream while it runs; by default nothing has to.
+        settings: those that it was made with and that have to be the same at every instance.
+        about: what it does, in a sentence or two.
+    """
+
+    name: str
+    source: Stream
+    stores: Sequence[Store]
+    tables: Sequence[Table] = ()
+    upkeep: Callable[[Topology], Upkeep] | None = None
+    settings: Mapping[str, object] = field(default_factory=dict)
+    about: str = ""
+
+    def __post_init__(self) -> None:
+        _check(_NAME, self.name, "the name of a Topology")
+        if not self.stores:
+            raise DeclarationError(f"topology {self.name} has no stores: declare at least one")
+        self._check_names()
+        for store in self.stores:
+            self._check_store(store)
+
+    def store(self, name: str) -> Store:
+        """Return a store by its name; raises KeyError."""
+        return {store.name: store for store in self.stores}[name]
+
+    def table(self, topic: str) -> Table:
+        """Return a table by the name of its topic; raises KeyError."""
+        return {table.topic: table for table in self.tables}[topic]
+
+    def joined(self, store: Store) -> dict[str, Table]:
+        """Return the tables that `rows` of a store is given, by the name of the parameter."""
+        by_parameter = {re.sub(r"[^A-Za-z0-9]", "_", table.topic): table for table in self.tables}
+        return {name: by_parameter[name] for name in store.joined}
+
+    @property
+    def topics(self) -> list[str]:
+        """The topics that it reads and writes, those of dead letters apart."""
+        return [self.source.topic, *(table.topic for table in self.tables), *(store.topic for store in self.stores)]
+
+    def _check_names(self) -> None:
+        stores = [store.name for store in self.stores]
+        for name in _repeated([*stores, *(table.topic for table in self.tables)]):
+            raise DeclarationError(f"topology {self.name} has {name} twice: stores and tables need names of their own")
+        for topic in _repeated([*self.topics, self.source.invalid_topic]):
+            raise DeclarationError(
+                f"topology {self.name} names topic {topic} twice:"
+                " source, dead letters, tables and stores need a topic each"
+            )
+
+    def _check_store(self, store: Store) -> None:
+        known = {re.sub(r"[^A-Za-z0-9]", "_", table.topic) for table in self.tables}
+        for name in store.joined:
+            if name not in known:
+                there = ", ".join(sorted(known)) or "none"
+                raise DeclarationError(
+                    f"rows of store {store.name} want {name}, which is no table (there are {there}):"
+                    " name the parameter as the table's topic"
+                )
+        if store.rows is None:
+            columns = self.source.format.columns
+            for name in (store.key.name, *store.record.columns):
+                if name not in columns:
+                    there = ", ".join(columns)
+                    raise DeclarationError(
+                        f"store {store.name} wants column {name}, which {self.source.topic} does not have"
+                        f" (it has {there}): name one of these, or make it in rows"
+                    )
+
+
+def _check(pattern: re.Pattern[str], text: object, what: str) -> None:
+    if not isinstance(text, str) or pattern.fullmatch(text) is None:
+        raise DeclarationError(f"{what} is {text!r}: it has to match {pattern.pattern}")
+
+
+def _repeated(names: Sequence[str]) -> Iterator[str]:
+    return (name for position, name in enumerate(names) if name in names[:position])
+
+
+__all__ = ["Limits", "PlainText", "Row", "Store", "Stream", "Table", "Tables", "Text", "Topology"]

@@ -1,0 +1,95 @@
+"""Keys: what tells the rows of a store or a table apart, as text, as Python has it, and as bytes in order.
+
+In a topic a key is text, in a store it is bytes whose order is the key's own, in between an `int` or a `str`, which
+cost nothing to compare and to look up.
+
+>>> Int64.parse("7"), Int64.text(7), Int64.encode(7) < Int64.encode(10)
+(7, '7', True)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from runtime.errors import InvalidRecord
+from runtime.records import ID_MAX, ID_MIN, NO_KEY, parse_id
+
+KeyValue = Any
+"""A key as Python has it: an `int` or a `str`, whatever its type says. All keys of one store are of one type."""
+
+_SIGN: Final = 1 << 63
+
+
+@dataclass(frozen=True, slots=True)
+class KeyType:
+    """What keys are.
+
+    Attributes:
+        name: for people and for JSON, `integer` or `text`.
+        spark: the type of a column of such keys.
+        json_schema: of the key's text, as OpenAPI has it.
+        parse: the key that a text is; raises `InvalidRecord`.
+        text: the text of a key, in its one form.
+        encode: the key as bytes; their order is the keys'.
+        decode: the key that such bytes are.
+    """
+
+    name: str
+    spark: str
+    json_schema: tuple[tuple[str, str], ...]
+    parse: Callable[[str], KeyValue]
+    text: Callable[[KeyValue], str]
+    encode: Callable[[KeyValue], bytes]
+    decode: Callable[[bytes], KeyValue]
+
+    def __repr__(self) -> str:
+        return {"integer": "Int64", "text": "Text"}[self.name]
+
+
+def _encode_integer(key: int) -> bytes:
+    # With its sign bit flipped, big endian: the order of the bytes is the order of the numbers.
+    return (key + _SIGN).to_bytes(8, "big")
+
+
+def _decode_integer(encoded: bytes) -> int:
+    return int.from_bytes(encoded, "big") - _SIGN
+
+
+def _parse_text(text: str) -> str:
+    if not text:
+        raise InvalidRecord(NO_KEY, "it is empty")
+    return text
+
+
+Int64: Final = KeyType(
+    "integer",
+    "bigint",
+    (("type", "integer"), ("format", "int64")),
+    parse_id,
+    str,
+    _encode_integer,
+    _decode_integer,
+)
+"""A signed 64-bit integer; its text is the shortest decimal form."""
+
+Text: Final = KeyType("text", "string", (("type", "string"),), _parse_text, str, str.encode, bytes.decode)
+"""A text that is not empty; in order of its UTF-8 bytes, which is that of its code points."""
+
+LOWEST: Final = {Int64: ID_MIN, Text: ""}
+"""Below or at each key of a type."""
+HIGHEST_BYTES: Final = {Int64: _encode_integer(ID_MAX), Text: b"\xff"}
+"""Above or at the bytes of each key of a type: no UTF-8 begins with this byte."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """The key of a store or a table: the column that it is in, and its type.
+
+    >>> Key("word", Text)
+    Key(name='word', type=Text)
+    """
+
+    name: str
+    type: KeyType

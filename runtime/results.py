@@ -1,0 +1,185 @@
+"""Records of result topics: of what each is made, and which of two is to be kept.
+
+A result record is the key's text, the values as JSON, and headers that say of what it is made. What comes twice, late
+or out of order changes nothing: lattices merge, and of accumulators a record replaces another only when it counts every
+event that the other does.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
+
+from runtime.errors import InvalidRecord
+from runtime.values import Values
+
+NOT_A_RESULT: Final = "not a result"
+
+Offsets = Mapping[str, Mapping[str, int]]
+"""By topic id and partition the offset of the last record that is in a result."""
+
+Headers = Iterable[tuple[str, bytes]]
+
+
+class Made(NamedTuple):
+    """Of what a result is made.
+
+    Attributes:
+        generation: of the checkpoint that it comes from; a later one begins with what was published.
+        version: of the store.
+        events: how many are in it; for people.
+        newest_ms: the timestamp of the newest event in it, in milliseconds; None when it is of none.
+        offsets: see `Offsets`; empty where the values are a lattice, which needs none.
+    """
+
+    generation: int
+    version: int = 1
+    events: int = 0
+    newest_ms: int | None = None
+    offsets: Offsets = MappingProxyType({})
+
+    @classmethod
+    def of_headers(cls, headers: Headers) -> Made | None:
+        """Return what the headers of a record say; None when they say nothing.
+
+        Raises:
+            InvalidRecord: they say something that cannot be.
+        """
+        found = {name: value for name, value in headers if name in cls._fields}
+        if "generation" not in found:
+            return None
+        try:
+            return cls.of_json({name: json.loads(value) for name, value in found.items()})
+        except (ValueError, RecursionError) as error:
+            raise InvalidRecord(NOT_A_RESULT, f"its headers: {error!r}") from error
+
+    @classmethod
+    def of_json(cls, fields: Mapping[str, Any]) -> Made:
+        """Return what such fields say; raises ValueError when they cannot be."""
+        try:
+            newest_ms = fields.get("newest_ms")
+            offsets = {
+                str(topic_id): {str(int(partition)): int(offset) for partition, offset in partitions.items()}
+                for topic_id, partitions in fields.get("offsets", {}).items()
+            }
+            return cls(
+                int(fields["generation"]),
+                int(fields.get("version", 1)),
+                int(fields.get("events", 0)),
+                None if newest_ms is None else int(newest_ms),
+                offsets,
+            )
+        except (KeyError, TypeError, AttributeError, OverflowError) as error:
+            raise ValueError(repr(error)) from error
+
+    def to_headers(self) -> list[tuple[str, bytes]]:
+        """Return the headers that say this."""
+        return [
+            (name, _json(value)) for name, value in zip(self._fields, _listed(self), strict=True) if value is not None
+        ]
+
+    def covers(self, other: Made) -> bool:
+        """Return whether every event of the other is in this one, by the offsets."""
+        return all(
+            self.offsets.get(topic_id, {}).get(partition, -1) >= offset
+            for topic_id, partitions in other.offsets.items()
+            for partition, offset in partitions.items()
+        )
+
+
+class Result(NamedTuple):
+    """A result record of one key.
+
+    Attributes:
+        made: of what it is made.
+        values: as the store's `Values` has them.
+    """
+
+    made: Made
+    values: Any
+
+
+def parse(values: Values, value: bytes, headers: Headers) -> Result:
+    """Return the result that a record is.
+
+    Raises:
+        InvalidRecord: it is none.
+    """
+    found = values.parse(value)
+    made = Made.of_headers(headers)
+    if made is None:
+        generation = values.generation_of(found)
+        if generation is None:
+            raise InvalidRecord(NOT_A_RESULT, "it has no header generation")
+        made = Made(generation)
+    return Result(made, found)
+
+
+def merge(values: Values, held: Result | None, new: Result) -> Result:
+    """Return what a store keeps of what it holds and a record that comes; the same for any repeat, in any order.
+
+    Args:
+        values: of the store.
+        held: what it holds, if anything.
+        new: the record.
+    """
+    if held is None or held == new or held.made.version < new.made.version:
+        return new
+    if held.made.version > new.made.version:
+        return held
+    if not values.lattice:
+        # Where neither counts all that the other does, what is held stays: the driver's next records count all of it.
+        return new if new.made.covers(held.made) else held
+    if held.made.generation != new.made.generation:
+        return new if held.made.generation < new.made.generation else held
+    return Result(_latest(held.made, new.made), values.merge(held.values, new.values))
+
+
+def stands_for(values: Values, record: Result, merged: Result) -> bool:
+    """Return whether a record says all that came of merging it; if not, the merged one has to be published again."""
+    if record.made.version != merged.made.version:
+        return False
+    if not values.lattice:
+        return record == merged
+    return record.made.generation == merged.made.generation and values.stands_for(record.values, merged.values)
+
+
+def to_stored(values: Values, result: Result, value: bytes | None = None) -> bytes:
+    """Return a result as a store keeps it: a line that says of what it is made, and the values as JSON.
+
+    Args:
+        values: of the store.
+        result: what to keep.
+        value: the values as JSON where they are there already; to encode them again would cost more than the rest.
+    """
+    return _json(_listed(result.made)) + b"\n" + (values.to_json(result.values) if value is None else value)
+
+
+def values_of(stored: bytes) -> bytes:
+    """Return the values of what a store keeps, as JSON."""
+    return stored[stored.index(b"\n") + 1 :]
+
+
+def made_of(stored: bytes) -> Made:
+    """Return of what it is made what a store keeps."""
+    return Made(*json.loads(stored[: stored.index(b"\n")]))
+
+
+def from_stored(values: Values, stored: bytes) -> Result:
+    """Return the result that a store keeps."""
+    return Result(made_of(stored), values.parse(values_of(stored)))
+
+
+def _listed(made: Made) -> list[Any]:
+    return [*made[:-1], dict(made.offsets)]
+
+
+def _latest(left: Made, right: Made) -> Made:
+    newest_ms = max((each.newest_ms for each in (left, right) if each.newest_ms is not None), default=None)
+    return left._replace(events=max(left.events, right.events), newest_ms=newest_ms)
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
