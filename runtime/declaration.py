@@ -22,7 +22,7 @@ from runtime.values import Fields, Value, Values
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from runtime.stream.upkeep import Upkeep
+    from runtime.stream.upkeep import Care, Upkeep
 
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}")
 _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,200}")
@@ -155,6 +155,7 @@ class Store:
         show: a pure function of a row and the tables as they are now to what is served, or None to hide it. Left out:
             the row itself.
         limits: of what `show` returns, when that is a list.
+        keys_only: whether `rows` only asks which rows tables have, and is given their keys alone.
         version: raised when rows or values mean something else than before.
         partitions: how many the result topic gets where it does not exist.
     """
@@ -166,6 +167,7 @@ class Store:
     rows: Rows | None = None
     show: Show | None = None
     limits: Limits | None = None
+    keys_only: bool = False
     version: int = 1
     partitions: int = 4
 
@@ -206,7 +208,7 @@ class Topology:
         source: the events.
         stores: one or more.
         tables: those that `rows` and `show` look into.
-        upkeep: makes what looks after the stream while it runs; by default nothing has to.
+        upkeep: makes what looks after the stream of each store; by default nothing has to.
         settings: those that it was made with and that have to be the same at every instance.
         about: what it does, in a sentence or two.
     """
@@ -215,7 +217,7 @@ class Topology:
     source: Stream
     stores: Sequence[Store]
     tables: Sequence[Table] = ()
-    upkeep: Callable[[Topology], Upkeep] | None = None
+    upkeep: Callable[[Care], Upkeep] | None = None
     settings: Mapping[str, object] = field(default_factory=dict)
     about: str = ""
 

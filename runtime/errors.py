@@ -6,7 +6,8 @@ LeaderboardError
 │   ├── TopicMissing        a topic does not exist (yet)
 │   ├── TopicChanged        a topic is not the one any more that a query was started on
 │   ├── QueryFailed         Spark ended the streaming query
-│   └── GenerationOutdated  what a generation was begun on is no longer so, or boards of a later one are published
+│   ├── GenerationOutdated  what a generation was begun on is no longer so, or results of a later one are published
+│   └── Superseded          another driver works on the checkpoint
 └── Fix                 the same call fails until somebody changes something
     ├── InvalidRecord       a record's bytes cannot be used
     ├── StateUnusable       a directory of the service cannot be read or written
@@ -54,8 +55,12 @@ class QueryFailed(Retry):
 class GenerationOutdated(Retry):
     """Another generation has to begin.
 
-    Boards of a later one than the checkpoint's are published, or events are gone that its floors were taken from.
+    Results of a later one than the checkpoint's are published, or what it was begun on is gone.
     """
+
+
+class Superseded(Retry):
+    """Another driver works on the checkpoint: whoever has the stream task is told so by the group."""
 
 
 class InvalidRecord(Fix):

@@ -74,6 +74,26 @@ class Values(ABC):
     def published(self, generation: int) -> list[Column]:
         """Return the fields of a result record's value, from the columns that `aggregates` names."""
 
+    def published_generation(self) -> Column | None:
+        """Return which generation a published value says that it is of, in `values`; None where values do not say."""
+        return None
+
+    def is_published(self) -> Column:
+        """Return whether a published value, in `values`, is one that stores take."""
+        from pyspark.sql import functions as F
+
+        return F.col("values").isNotNull()
+
+    def uncovered(self, rows: DataFrame, seed: DataFrame, key: str) -> DataFrame:  # noqa: ARG002
+        """Return the rows that the state has to see although it began with a seed. Of a lattice: all, by default.
+
+        Args:
+            rows: of events that are read again.
+            seed: the parts that the state began with.
+            key: the name of the key's column.
+        """
+        return rows
+
     # Python
 
     @abstractmethod
@@ -173,6 +193,14 @@ class Fields(Values):
         from pyspark.sql import functions as F
 
         return published.withColumns({f"part_{name}": F.col(f"values.{name}") for name in self.values})
+
+    def is_published(self) -> Column:
+        from pyspark.sql import functions as F
+
+        there = F.col("values").isNotNull()
+        for name in self.values:
+            there &= F.col(f"values.{name}").isNotNull()
+        return there
 
     def aggregates(self) -> list[Column]:
         from pyspark.sql import functions as F

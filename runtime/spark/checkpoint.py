@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from pyspark.sql import SparkSession
 
@@ -24,7 +25,11 @@ class CheckpointDirectory:
 
     def __init__(self, session: SparkSession, uri: str) -> None:
         # Hadoop takes a path as it stands: a space that is %20 in a file's URI would become those three characters.
-        self._root = (unquote(uri) if urlsplit(uri).scheme == "file" else uri).rstrip("/")
+        is_local = urlsplit(uri).scheme == "file"
+        self._session = session
+        self._uri = uri.rstrip("/")
+        self._root = (unquote(uri) if is_local else uri).rstrip("/")
+        self._local = Path(unquote(urlsplit(uri).path)) if is_local else None
         self._jvm: Any = session._jvm
         try:
             with translated():
@@ -72,10 +77,45 @@ class CheckpointDirectory:
             if not self._files.rename(unfinished, self._path(name)):
                 raise CheckpointUnusable(f"{self.child(name)} cannot be written")
 
+    def claim(self, name: str, text: str) -> bool:
+        """Make a file that must not exist; return whether it was this call that made it.
+
+        Of several instances that do so at once, one does.
+        """
+        self._make_parent(name)
+        if self._local is not None:
+            # Hadoop would look first and make it then.
+            try:
+                with (self._local / name).open("x") as file:
+                    file.write(text)
+            except FileExistsError:
+                return False
+            except OSError as error:
+                raise CheckpointUnusable(f"{self.child(name)} cannot be written: {error}") from error
+            return True
+        try:
+            with translated():
+                stream = self._files.create(self._path(name), False)
+                stream.write(bytearray(text, "utf-8"))
+                stream.close()
+        except QueryFailed:
+            if self.exists(name):
+                return False
+            raise
+        return True
+
+    def under(self, name: str) -> CheckpointDirectory:
+        """Return a directory in this one; made when it is not there."""
+        return CheckpointDirectory(self._session, f"{self._uri}/{quote(name)}")
+
     def delete(self, name: str) -> None:
         """Delete a file or a directory with all that it holds; one that is not there is fine."""
         with translated():
             self._files.delete(self._path(name), True)
+
+    def _make_parent(self, name: str) -> None:
+        with translated():
+            self._files.mkdirs(self._path(name).getParent())
 
     def _path(self, name: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(self.child(name) if name else self._root)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any, Final, NamedTuple
 
 from pyspark.sql.streaming.query import StreamingQuery
 
+from runtime.errors import QueryFailed
 from runtime.kafka.inspected import Judged
 from runtime.spark.session import translated
-from topology.leaderboard.topics import SCORE_EVENTS
 
 POLL_S: Final = 0.1
 """How long a look at the query waits for its end."""
@@ -20,8 +21,9 @@ class BatchReport(NamedTuple):
     """What one finished batch did.
 
     Attributes:
+        batch: its number.
         rows: records that it read.
-        events: score events that it parsed.
+        events: records of the source among them, each counted once.
         invalid: those that could not be used.
         behind: records that waited in the source when it ended.
         begin: the first offset that it read, by partition of the source; of those that it read before.
@@ -29,6 +31,7 @@ class BatchReport(NamedTuple):
         duration_s: how long it took, in seconds.
     """
 
+    batch: int
     rows: int
     events: int
     invalid: int
@@ -38,27 +41,28 @@ class BatchReport(NamedTuple):
     duration_s: float
 
     @classmethod
-    def of(cls, progress: Mapping[str, Any]) -> BatchReport:
-        """Return the report that Spark's progress event, as JSON, is."""
+    def of(cls, progress: Mapping[str, Any], topic: str) -> BatchReport:
+        """Return the report that Spark's progress event, as JSON, is; of a query that reads a topic."""
         # A batch without data has no observed metrics.
         observed = progress.get("observedMetrics", {}).get("events", {})
-        positions = _offsets(progress, "endOffset")
+        positions = _offsets(progress, "endOffset", topic)
         return cls(
+            batch=progress["batchId"],
             rows=progress["numInputRows"],
             events=observed.get("total", 0),
             invalid=observed.get("invalid", 0),
-            behind=sum(_offsets(progress, "latestOffset").values()) - sum(positions.values()),
-            begin=_offsets(progress, "startOffset"),
+            behind=sum(_offsets(progress, "latestOffset", topic).values()) - sum(positions.values()),
+            begin=_offsets(progress, "startOffset", topic),
             positions=positions,
             duration_s=progress["batchDuration"] / 1000,
         )
 
-    def judged(self, topic_id: str) -> Iterator[Judged]:
-        """Yield the ranges of score events that it has looked at."""
+    def judged(self, topic: str, topic_id: str) -> Iterator[Judged]:
+        """Yield the ranges of events that it has looked at."""
         for partition, end in self.positions.items():
             # A partition that no batch has read before is read from its first record on.
             begin = self.begin.get(partition, 0)
-            yield Judged(SCORE_EVENTS, topic_id, partition, begin, end, unusable=self.invalid > 0)
+            yield Judged(topic, topic_id, partition, begin, end, unusable=self.invalid > 0)
 
 
 class StreamQuery:
@@ -66,10 +70,12 @@ class StreamQuery:
 
     Args:
         query: as Spark returned it.
+        topic: what it reads.
     """
 
-    def __init__(self, query: StreamingQuery) -> None:
+    def __init__(self, query: StreamingQuery, topic: str) -> None:
         self._query = query
+        self._topic = topic
         self._reported = -1
 
     def ended(self) -> bool:
@@ -90,7 +96,7 @@ class StreamQuery:
             recent = [json.loads(progress.json) for progress in self._query.recentProgress]
         new = [progress for progress in recent if progress["batchId"] > self._reported]
         self._reported = last.batchId
-        return [BatchReport.of(progress) for progress in new if progress["batchId"] <= self._reported]
+        return [BatchReport.of(progress, self._topic) for progress in new if progress["batchId"] <= self._reported]
 
     def stop(self) -> None:
         """End the query, if it has not ended."""
@@ -98,7 +104,18 @@ class StreamQuery:
             self._query.stop()
 
 
-def _offsets(progress: Mapping[str, Any], which: str) -> dict[int, int]:
+@contextmanager
+def running(query: StreamQuery) -> Iterator[StreamQuery]:
+    """Stop the query at the end, whatever the reason."""
+    try:
+        yield query
+    finally:
+        # When it has failed or its JVM is gone, that is the error which counts.
+        with suppress(QueryFailed):
+            query.stop()
+
+
+def _offsets(progress: Mapping[str, Any], which: str, topic: str) -> dict[int, int]:
     """Return a progress event's offsets of one kind, by partition of the source."""
     offsets = progress["sources"][0][which] or {}
-    return {int(partition): offset for partition, offset in offsets.get(SCORE_EVENTS, {}).items()}
+    return {int(partition): offset for partition, offset in offsets.get(topic, {}).items()}

@@ -33,7 +33,6 @@ from pyspark.sql.streaming.query import StreamingQuery
 from runtime.errors import QueryFailed, StateUnusable
 from runtime.kafka.connection import KafkaConnection
 from runtime.kafka.inspected import Judged
-from topology.leaderboard.topics import HIGH_SCORES, SCORE_EVENTS
 
 logger = logging.getLogger(__name__)
 
@@ -99,6 +98,7 @@ class SparkSettings:
         work_dir: a directory of this process alone, emptied at each start.
         log_file: where Spark logs.
         driver_flags: further flags of the driver's JVM.
+        app_name: what the session is called.
         exit_within_s: how long the session and the JVM may take to end in order before the JVM is killed. By default no
             time when there are no executors elsewhere: a query that was stopped has left nothing undone, and whoever
             takes over waits for this.
@@ -112,6 +112,7 @@ class SparkSettings:
     driver_memory: str = "1g"
     conf: Mapping[str, str] = field(default_factory=dict)
     driver_flags: tuple[str, ...] = ()
+    app_name: str = "leaderboard"
     exit_within_s: float | None = None
 
     @property
@@ -200,16 +201,17 @@ class Spark:
             self._jvm_process.wait()
         shutil.rmtree(self.settings.work_dir, ignore_errors=True)
 
-    def score_events(self, *, catching_up: bool) -> DataFrame:
-        """Return the stream of score events, as Spark's Kafka source gives it.
+    def events(self, topic: str, *, catching_up: bool) -> DataFrame:
+        """Return a topic as a stream, as Spark's Kafka source gives it.
 
         Args:
+            topic: which one.
             catching_up: read in bounded micro-batches; real-time mode takes no bound.
         """
         reader = (
             self.session.readStream.format("kafka")
             .options(**self._kafka_options(), **COMMITTED_ONLY)
-            .option("subscribe", SCORE_EVENTS)
+            .option("subscribe", topic)
             .option("startingOffsets", "earliest")
             # Retention may have taken records that an old offset names; the stream goes on with what there is.
             .option("failOnDataLoss", "false")
@@ -219,20 +221,21 @@ class Spark:
             reader = reader.options(**_BOUNDED_OPTIONS, **_BULK_OPTIONS)
         return reader.load()
 
-    def high_scores(self) -> DataFrame:
-        """Return what `high-scores` holds now, as a bounded read: `key binary, value binary` and others."""
+    def published(self, topic: str) -> DataFrame:
+        """Return what a result topic holds now, as a bounded read: `key`, `value`, `headers` and others."""
         return (
             self.session.read.format("kafka")
             .options(**self._kafka_options())
             .options(**_BOUNDED_OPTIONS)
-            .option("subscribe", HIGH_SCORES)
+            .option("subscribe", topic)
+            .option("includeHeaders", value=True)
             .option("failOnDataLoss", "false")
             .load()
             .coalesce(TASKS_BESIDE)
         )
 
-    def score_events_of(self, judged: Judged) -> DataFrame:
-        """Return a range of score events, as a bounded read."""
+    def events_of(self, judged: Judged) -> DataFrame:
+        """Return a range of events, as a bounded read."""
         offsets = {"startingOffsets": judged.begin, "endingOffsets": judged.end}
         return (
             self.session.read.format("kafka")
@@ -244,23 +247,23 @@ class Spark:
             .load()
         )
 
-    def start_query(self, boards: DataFrame, checkpoint: str, *, trigger: Mapping[str, Any]) -> StreamingQuery:
-        """Start writing boards to `high-scores`.
+    def start_query(
+        self, name: str, results: DataFrame, topic: str, checkpoint: str, *, trigger: Mapping[str, Any]
+    ) -> StreamingQuery:
+        """Start writing results to their topic.
 
         Args:
-            boards: `key string, value string`.
+            name: of the query.
+            results: `key string, value string, headers`.
+            topic: where to.
             checkpoint: URI of the query's checkpoint.
             trigger: as `DataStreamWriter.trigger` takes it.
         """
-        for name, value in checkpoint_conf(checkpoint).items():
-            self.session.conf.set(name, value)
-        writer = boards.writeStream.format("kafka").options(**self._kafka_options()).option("topic", HIGH_SCORES)
-        query = writer.option("checkpointLocation", checkpoint).outputMode("update").queryName("leaderboard")
-        return query.trigger(**trigger).start()
-
-    def publish(self, boards: DataFrame) -> None:
-        """Write boards to `high-scores` at once: `key string, value string`."""
-        boards.write.format("kafka").options(**self._kafka_options()).option("topic", HIGH_SCORES).save()
+        for setting, value in checkpoint_conf(checkpoint).items():
+            self.session.conf.set(setting, value)
+        writer = results.writeStream.format("kafka").options(**self._kafka_options()).option("topic", topic)
+        writer = writer.option("checkpointLocation", checkpoint).outputMode("update").queryName(name)
+        return writer.trigger(**trigger).start()
 
     def _kafka_options(self) -> dict[str, str]:
         return {f"kafka.{name}": value for name, value in self.settings.kafka.for_java().items()}
@@ -331,7 +334,7 @@ def _conf(settings: SparkSettings, slots: int, shuffle_partitions: int, *, both_
     return {
         **addresses,
         **_jars(settings),
-        "spark.app.name": "leaderboard",
+        "spark.app.name": settings.app_name,
         "spark.master": f"local[{slots}]" if settings.master == "local" else settings.master,
         "spark.driver.memory": settings.driver_memory,
         _JAVA_OPTIONS: " ".join(java_options),
@@ -342,6 +345,8 @@ def _conf(settings: SparkSettings, slots: int, shuffle_partitions: int, *, both_
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
+        # No expression may throw on one record: that would end the query, and end it again after each start.
+        "spark.sql.ansi.enabled": "false",
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.shuffle.partitions": str(shuffle_partitions),
         "spark.sql.streaming.metricsEnabled": "false",

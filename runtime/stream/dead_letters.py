@@ -1,4 +1,4 @@
-"""Dead letters: the records that could not be used, copied to `score-events-invalid` exactly as they came, each once.
+"""Dead letters: the records that could not be used, copied to the topic of dead letters exactly as they came, each once.
 
 The instance with the stream writes them, from its stream thread. Whoever reads a range of an input topic tells whether
 some of its records were unusable; only a range that has some, or that nobody has told of, is looked at again. How far a
@@ -31,6 +31,7 @@ from aiokafka.errors import (
 )
 from aiokafka.structs import ConsumerRecord, OffsetAndMetadata
 
+from runtime.declaration import Table, Topology
 from runtime.errors import BrokerUnavailable, InvalidRecord, LeaderboardError
 from runtime.kafka.clients import stop_client
 from runtime.kafka.connection import KafkaConnection
@@ -38,9 +39,8 @@ from runtime.kafka.errors import kafka_errors, unavailable
 from runtime.kafka.ids import TopicDescription, topic_ids
 from runtime.kafka.inspected import Judged, with_judged
 from runtime.kafka.offsets import committed_offsets, topic_offsets
-from runtime.kafka.topics import create_missing
-from runtime.records import parse_named
-from topology.leaderboard.topics import DEAD_LETTERS, PLAYERS, PRODUCTS, SCORE_EVENTS_INVALID
+from runtime.kafka.topics import create_missing, dead_letters_of
+from runtime.table_records import parse_row
 
 logger = logging.getLogger(__name__)
 
@@ -102,7 +102,7 @@ class Letter(NamedTuple):
 
 
 FindUnusable = Callable[[Judged], Mapping[int, str]]
-"""Returns the unusable score events of a range: offset to reason."""
+"""Returns the unusable events of a range: offset to reason."""
 
 
 class DeadLetters:
@@ -111,16 +111,22 @@ class DeadLetters:
     Args:
         kafka: how to connect.
         application_id: names the consumer group and the transactions.
+        topology: has the source and the tables whose records they are.
         stopped: whether to leave off; what is not written then is written by whoever comes next.
 
     Attributes:
         counts: the letters written, by topic and reason.
     """
 
-    def __init__(self, kafka: KafkaConnection, application_id: str, stopped: Callable[[], bool]) -> None:
+    def __init__(
+        self, kafka: KafkaConnection, application_id: str, topology: Topology, stopped: Callable[[], bool]
+    ) -> None:
         self.counts: Counter[tuple[str, str]] = Counter()
         self._kafka = kafka
         self._name = f"{application_id}-dead-letters"
+        self._topology = topology
+        self._topic = topology.source.invalid_topic
+        self._tables = {table.topic: table for table in topology.tables}
         self._stopped = stopped
         self._judged: dict[TopicPartition, Judged] = {}
         self._positions: dict[TopicPartition, OffsetAndMetadata] = {}
@@ -135,7 +141,7 @@ class DeadLetters:
         """Write letters of the ranges noted, for some seconds. What fails is tried again with the next call.
 
         Args:
-            find_unusable: looks at a range of score events; it may raise `LeaderboardError`.
+            find_unusable: looks at a range of events; it may raise `LeaderboardError`.
 
         Returns:
             Whether there is more to do at once.
@@ -155,7 +161,7 @@ class DeadLetters:
         return position.offset if position is not None and position.metadata == topic_id else 0
 
     async def _write(self, find_unusable: FindUnusable) -> bool:
-        await create_missing(self._kafka, [DEAD_LETTERS])
+        await create_missing(self._kafka, [dead_letters_of(self._topology.source)])
         while not self._stopped():
             try:
                 return await self._write_all(find_unusable)
@@ -224,7 +230,7 @@ class DeadLetters:
         try:
             async with _transaction(producer):
                 # Its end waits for what was sent, and does not tell what became of it.
-                for sent in [await _send(producer, letter) for letter in letters]:
+                for sent in [await self._send(producer, letter) for letter in letters]:
                     await sent
                 await producer.send_offsets_to_transaction({at: end}, self._name)
         except _REFUSALS as error:
@@ -258,14 +264,14 @@ class DeadLetters:
         logger.error(
             "a dead letter is lost, raise max.message.bytes of %s or see its other settings: "
             "topic=%s partition=%d offset=%d: %s",
-            SCORE_EVENTS_INVALID, *at, record.offset, refused,
+            self._topic, *at, record.offset, refused,
         )  # fmt: skip
         async with self._producer() as producer, _errors(self._kafka), _transaction(producer):
             await producer.send_offsets_to_transaction({at: end}, self._name)
 
     async def _letters(self, judged: Judged, find_unusable: FindUnusable) -> AsyncGenerator[list[Letter], None]:
         """Yield the letters of a range, in groups that fit one transaction."""
-        if judged.topic in (PLAYERS, PRODUCTS):
+        if judged.topic in self._tables:
             found = self._records(judged, None)
         else:
             found = self._records(judged, find_unusable(judged))
@@ -304,7 +310,9 @@ class DeadLetters:
                         consumer.seek(at, wanted[-1])
                 records = await consumer.getmany(at, timeout_ms=_POLL_TIMEOUT_MS, max_records=_MAX_RECORDS)
                 for record in records.get(at, ()):
-                    reason = _table_reason(record) if reasons is None else reasons.get(record.offset)
+                    reason = (
+                        _table_reason(self._tables[at.topic], record) if reasons is None else reasons.get(record.offset)
+                    )
                     if reason is not None and record.offset < judged.end:
                         yield Letter(record, reason)
                 before = position
@@ -318,6 +326,19 @@ class DeadLetters:
                 if end is not None and position >= end:
                     # The topic was created anew meanwhile: it may never come to where the range ends.
                     return
+
+    async def _send(self, producer: AIOKafkaProducer, letter: Letter) -> asyncio.Future[Any]:
+        """Send a letter; the future tells whether the topic took it."""
+        key, value, headers = letter.record.key, letter.record.value, letter.headers()
+        sent: asyncio.Future[Any]
+        if key is None and value is None:
+            # aiokafka's `send` refuses such a record, though Kafka has them.
+            batch = producer.create_batch()
+            batch.append(timestamp=None, key=None, value=None, headers=headers)
+            sent = await producer.send_batch(batch, self._topic, partition=0)
+        else:
+            sent = await producer.send(self._topic, value, key=key, headers=headers)
+        return sent
 
     @asynccontextmanager
     async def _producer(self) -> AsyncIterator[AIOKafkaProducer]:
@@ -388,23 +409,9 @@ def _is_there(at: TopicPartition, topic_id: str, described: Mapping[str, TopicDe
     return topic is not None and topic.topic_id == topic_id and at.partition < topic.partitions
 
 
-async def _send(producer: AIOKafkaProducer, letter: Letter) -> asyncio.Future[Any]:
-    """Send a letter; the future tells whether the topic took it."""
-    key, value, headers = letter.record.key, letter.record.value, letter.headers()
-    sent: asyncio.Future[Any]
-    if key is None and value is None:
-        # aiokafka's `send` refuses such a record, though Kafka has them.
-        batch = producer.create_batch()
-        batch.append(timestamp=None, key=None, value=None, headers=headers)
-        sent = await producer.send_batch(batch, SCORE_EVENTS_INVALID, partition=0)
-    else:
-        sent = await producer.send(SCORE_EVENTS_INVALID, value, key=key, headers=headers)
-    return sent
-
-
-def _table_reason(record: ConsumerRecord[bytes, bytes]) -> str | None:
+def _table_reason(table: Table, record: ConsumerRecord[bytes, bytes]) -> str | None:
     try:
-        parse_named(record.key, record.value)
+        parse_row(table, record.key, record.value)
     except InvalidRecord as error:
         return error.reason
     return None

@@ -1,16 +1,18 @@
 """Generations: the one way to begin again.
 
-`high-scores` is compacted, so every record in it must be a whole board, also when Spark's state is not. A checkpoint
-belongs to a generation, a number that each board carries. A new one begins with an empty checkpoint and a seed: the
-boards of the last one. Under the checkpoint URI:
+A result topic is compacted, so every record in it must say all that there is of its key, also when Spark's state does not.
+A checkpoint belongs to a generation, a number that each result carries. A new one begins with a new checkpoint and a seed:
+the results so far, which become its first state. Under the checkpoint URI:
 
-    generation-3/
-      generation.json    written last when a generation begins; without it the directory does not count
-      seed/              Parquet, the boards that it begins with, if there were any
-      seed-published     there once the seed is on `high-scores`
-      floors-unread      there while the first query joins floors of events that it has yet to read
-      tables-<uuid>/     Parquet, the snapshots that the query joins: players, products, floors
-      query/             Spark's checkpoint
+    counts-store-v1/               a store, and its version
+      generation-3                 the claim of a number: a file that must not exist, with the claim's token
+      generation-3-<token>/
+        generation.json            written last when a generation begins; without it the directory does not count
+        seed/                      Parquet, the parts that it begins with, if there were results
+        seed-passed                there once all events that the seed may count have been read
+        driver-<number>            claimed by whoever starts a query; the highest goes on, the others stop
+        tables-<uuid>/             Parquet, the snapshots that the query joins
+        query/                     Spark's checkpoint
 """
 
 from __future__ import annotations
@@ -18,25 +20,23 @@ from __future__ import annotations
 import json
 import logging
 import re
+import uuid
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
-from typing import Final
+from dataclasses import asdict, dataclass
+from typing import Any, Final
 
-from pyspark.sql import functions as F
-
+from runtime.declaration import Store
 from runtime.spark.checkpoint import CheckpointDirectory
-from runtime.spark.session import Spark, translated
-from runtime.stream import snapshots
-from topology.leaderboard.query import TOPOLOGY_VERSION, publish
-from topology.leaderboard.records import SPARE_FACTOR
-from topology.leaderboard.topics import HIGH_SCORES, PLAYERS, PRODUCTS
 
 logger = logging.getLogger(__name__)
 
 _MANIFEST: Final = "generation.json"
-_PUBLISHED: Final = "seed-published"
-_UNREAD: Final = "floors-unread"
-_DIRECTORY: Final = re.compile(r"generation-([1-9][0-9]*)")
+_SEED_PASSED: Final = "seed-passed"
+_CLAIM: Final = re.compile(r"generation-([1-9][0-9]*)")
+_DIRECTORY: Final = re.compile(r"generation-([1-9][0-9]*)-[0-9a-f]+")
+_DRIVER: Final = re.compile(r"driver-([1-9][0-9]*)")
+TABLES: Final = "tables-"
+"""What the names of snapshots begin with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,33 +44,36 @@ class Origin:
     """What the state of a generation depends on; another origin needs another generation.
 
     Attributes:
-        topic_ids: Kafka's id of each topic that the state was made from.
-        depth: the most entries that are served of a board.
-        topology_version: `leaderboard.TOPOLOGY_VERSION`.
-        board_partitions: how many partitions `high-scores` has: a board that lies in another one than its key's does
-            not count. None in what was written before this was noted.
+        topic_ids: Kafka's id of each topic that the state was made from, and of the result topic.
+        version: of the store.
+        settings: those of the topology that the state depends on.
+        result_partitions: how many the result topic has: a result in another partition than its key's does not count.
+        source_partitions: how many the source has, where results say up to where they count; else None.
     """
 
     topic_ids: Mapping[str, str]
-    depth: int
-    topology_version: int = TOPOLOGY_VERSION
-    board_partitions: int | None = None
+    version: int
+    settings: Mapping[str, Any]
+    result_partitions: int
+    source_partitions: int | None = None
 
-    def has_other_tables(self, other: Origin) -> bool:
-        """Return whether players or products of the other origin lie in another topic than those of this one."""
-        return any(self.topic_ids.get(topic) != other.topic_ids.get(topic) for topic in (PLAYERS, PRODUCTS))
+    def changed_topics(self, other: Origin) -> list[str]:
+        """Return the topics that were created anew between this origin and the other."""
+        return [topic for topic, topic_id in other.topic_ids.items() if self.topic_ids.get(topic) != topic_id]
 
     def difference(self, other: Origin) -> str | None:
         """Return why state of this origin is no use for the other, or None."""
-        if self.topology_version != other.topology_version:
-            return f"topology version {other.topology_version} instead of {self.topology_version}"
-        if self.depth != other.depth:
-            return f"LEADERBOARD_DEPTH {other.depth} instead of {self.depth}"
-        for topic, topic_id in other.topic_ids.items():
-            if self.topic_ids.get(topic) != topic_id:
-                return f"topic {topic} was created anew"
-        if self.board_partitions not in (None, other.board_partitions):
-            return f"topic {HIGH_SCORES} has {other.board_partitions} partitions instead of {self.board_partitions}"
+        if self.version != other.version:
+            return f"version {other.version} of the store instead of {self.version}"
+        for name, value in other.settings.items():
+            if (before := self.settings.get(name)) != value:
+                return f"LEADERBOARD_{name} {value} instead of {before}"
+        for topic in self.changed_topics(other):
+            return f"topic {topic} was created anew"
+        if self.result_partitions != other.result_partitions:
+            return f"the result topic has {other.result_partitions} partitions instead of {self.result_partitions}"
+        if self.source_partitions != other.source_partitions:
+            return f"the source has {other.source_partitions} partitions instead of {self.source_partitions}"
         return None
 
 
@@ -79,24 +82,31 @@ class Generation:
     """One generation and where it keeps what.
 
     Attributes:
-        number: carried by each of its boards.
+        number: carried by each of its results.
+        token: of the claim of that number.
         origin: what its state depends on.
-        seeded: whether there were boards before it.
+        seeded: whether there were results before it.
     """
 
     number: int
+    token: str
     origin: Origin
-    seeded: bool = True
+    seeded: bool = False
 
     @property
     def name(self) -> str:
         """The name of its directory."""
-        return f"generation-{self.number}"
+        return f"generation-{self.number}-{self.token}"
 
     @property
-    def places(self) -> int:
-        """How many entries each list of a board keeps."""
-        return self.origin.depth * SPARE_FACTOR
+    def query(self) -> str:
+        """The name of its query's checkpoint."""
+        return f"{self.name}/query"
+
+    @property
+    def seed(self) -> str:
+        """The name of its seed."""
+        return f"{self.name}/seed"
 
     def to_json(self) -> str:
         """Return the text of `generation.json`."""
@@ -111,117 +121,126 @@ class Generation:
         """
         try:
             fields = json.loads(text)
-            # Before this was written down, each had a seed, be it an empty one.
-            return cls(int(fields["number"]), Origin(**fields["origin"]), seeded=fields.get("seeded", True))
+            return cls(int(fields["number"]), fields["token"], Origin(**fields["origin"]), bool(fields["seeded"]))
         except (KeyError, TypeError) as error:
             raise ValueError(f"not a generation: {error!r}") from error
 
 
-def current(directory: CheckpointDirectory) -> Generation | None:
-    """Return the newest generation under the checkpoint URI, or None when there is none that can be used."""
-    for number in reversed(_numbers(directory)):
-        name = f"generation-{number}/{_MANIFEST}"
-        text = directory.read_text(name)
-        if text is not None:
-            try:
-                return Generation.from_json(text)
-            except ValueError as error:
-                # Another one after it is begun: that costs reading the scores again, and no board gets worse by it.
-                logger.error("%s cannot be used: %s", directory.child(name), error)
-                return None
-    return None
-
-
-def begin(
-    spark: Spark, directory: CheckpointDirectory, origin: Origin, rows: snapshots.Rows, *, tables_are_new: bool = False
-) -> Generation:
-    """Begin a new generation: its seed, then the file that makes it count.
+class Generations:
+    """The generations of one store under the checkpoint URI.
 
     Args:
-        spark: reads `high-scores` and writes the seed.
-        directory: the checkpoint URI.
-        origin: what the new state depends on.
-        rows: the players and products that exist.
-        tables_are_new: whether rows may be missing that are yet to be produced again.
+        root: what the checkpoint URI names.
+        store: whose they are.
     """
-    with translated():
-        boards = snapshots.latest_boards(spark.high_scores()).cache()
-        row = boards.agg(F.max("generation").alias("newest")).first()
-        newest = (row.newest if row is not None else None) or 0
-        generation = _next(directory, newest, origin)
-        directory.delete(generation.name)
-        seed = snapshots.seed(boards, rows, generation.places, tables_are_new=tables_are_new)
-        snapshots.write(seed, seed_uri(directory, generation))
-        boards.unpersist()
-    directory.write_text(f"{generation.name}/{_MANIFEST}", generation.to_json())
-    return generation
+
+    def __init__(self, root: CheckpointDirectory, store: Store) -> None:
+        self.directory = root.under(f"{store.name}-v{store.version}")
+
+    def current(self) -> Generation | None:
+        """Return the newest generation that counts, or None when there is none that can be used."""
+        for name in sorted(self._directories(), key=_number, reverse=True):
+            text = self.directory.read_text(f"{name}/{_MANIFEST}")
+            if text is not None:
+                try:
+                    return Generation.from_json(text)
+                except ValueError as error:
+                    # Another one after it is begun: that costs reading the events again, and nothing gets worse by it.
+                    logger.error("%s cannot be used: %s", self.directory.child(f"{name}/{_MANIFEST}"), error)
+                    return None
+        return None
+
+    def claim(self, published: int, origin: Origin, *, seeded: bool) -> Generation:
+        """Return a generation with a number that nobody else has; it counts from `commit` on.
+
+        Args:
+            published: the highest number of the results that are published; 0 without any.
+            origin: what its state depends on.
+            seeded: whether it begins with results.
+        """
+        numbers = [int(match[1]) for name in self.directory.names() if (match := _CLAIM.match(name))]
+        number = max([published, *numbers], default=0)
+        while True:
+            number += 1
+            token = uuid.uuid4().hex[:8]
+            if self.directory.claim(f"generation-{number}", token):
+                return Generation(number, token, origin, seeded)
+
+    def commit(self, generation: Generation) -> None:
+        """Have a generation count."""
+        self.directory.write_text(f"{generation.name}/{_MANIFEST}", generation.to_json())
+
+    def seed_is_passed(self, generation: Generation) -> bool:
+        """Return whether all events have been read that the seed may count: then none has to be looked up in it."""
+        return not generation.seeded or self.directory.exists(f"{generation.name}/{_SEED_PASSED}")
+
+    def pass_seed(self, generation: Generation) -> None:
+        """Note that all events have been read that the seed may count."""
+        if generation.seeded:
+            self.directory.write_text(f"{generation.name}/{_SEED_PASSED}", "")
+
+    def delete_older(self, generation: Generation) -> None:
+        """Delete the generations before this one, and what was claimed before it and never began."""
+        for name in self._directories():
+            if _number(name) < generation.number:
+                self.directory.delete(name)
+        for name in self.directory.names():
+            if (match := _CLAIM.fullmatch(name)) and int(match[1]) < generation.number:
+                self.directory.delete(name)
+
+    def delete_other_tables(self, generation: Generation, name: str) -> None:
+        """Delete all snapshots of a generation but one: also those of instances that had the stream before."""
+        for other in self.directory.names(generation.name):
+            if other.startswith(TABLES) and other != name:
+                self.directory.delete(f"{generation.name}/{other}")
+
+    def _directories(self) -> list[str]:
+        return [name for name in self.directory.names() if _DIRECTORY.fullmatch(name)]
 
 
-def begin_first(directory: CheckpointDirectory, origin: Origin) -> Generation:
-    """Begin a generation before which there are no boards: without a seed, so there is nothing to read or publish."""
-    generation = replace(_next(directory, 0, origin), seeded=False)
-    directory.delete(generation.name)
-    directory.write_text(f"{generation.name}/{_MANIFEST}", generation.to_json())
-    return generation
+class Driver:
+    """A driver of one generation's queries: the one whose number is the highest goes on.
 
+    Spark's own check, a rename where the name is free, is no fence on every file system.
 
-def publish_seed(spark: Spark, directory: CheckpointDirectory, generation: Generation) -> None:
-    """Publish the seed as the boards of its generation, unless that has been done. Repeating it changes nothing."""
-    marker = f"{generation.name}/{_PUBLISHED}"
-    if not generation.seeded or directory.exists(marker):
-        return
-    with translated():
-        seed = snapshots.read_seed(spark.session, seed_uri(directory, generation))
-        boards = seed.select(
-            "product_id",
-            F.col("seed_known").alias("known"),
-            F.col("seed_pending").alias("pending"),
-            F.lit(0).cast("bigint").alias("pending_lost"),
-        )
-        spark.publish(publish(boards, generation.number))
-    directory.write_text(marker, "")
-
-
-def note_unread_floors(directory: CheckpointDirectory, generation: Generation) -> None:
-    """Note, before the first query starts, that its floors come from events that it has yet to read.
-
-    Whoever finds that later cannot go on: what was dropped for these events is in no state, and they may count no more.
+    Args:
+        generations: has the generation.
+        generation: what is worked on.
     """
-    directory.write_text(f"{generation.name}/{_UNREAD}", "")
+
+    def __init__(self, generations: Generations, generation: Generation) -> None:
+        self._directory = generations.directory
+        self._of = generation.name
+        self._number = 0
+
+    def claim(self) -> None:
+        """Take a number above all others. Before each start of a query."""
+        number = self._highest()
+        while not self._directory.claim(f"{self._of}/driver-{number + 1}", ""):
+            number += 1
+        self._number = number + 1
+        for lower in self._numbers():
+            if lower < self._number:
+                self._directory.delete(f"{self._of}/driver-{lower}")
+
+    def is_superseded(self) -> bool:
+        """Return whether another one has taken a higher number since."""
+        return self._highest() > self._number
+
+    def _highest(self) -> int:
+        return max(self._numbers(), default=0)
+
+    def _numbers(self) -> list[int]:
+        names = self._directory.names(self._of) if self._directory.exists(self._of) else []
+        return [int(match[1]) for name in names if (match := _DRIVER.fullmatch(name))]
 
 
-def floors_are_unread(directory: CheckpointDirectory, generation: Generation) -> bool:
-    """Return whether the events that its floors came from have not all been read."""
-    return directory.exists(f"{generation.name}/{_UNREAD}")
+def delete_unnamed(root: CheckpointDirectory) -> None:
+    """Delete the generations of a time when stores had no directories of their own."""
+    for name in root.names():
+        if _CLAIM.fullmatch(name):
+            root.delete(name)
 
 
-def forget_unread_floors(directory: CheckpointDirectory, generation: Generation) -> None:
-    """Note that all of these events have been read, with the tables that the floors are of."""
-    directory.delete(f"{generation.name}/{_UNREAD}")
-
-
-def delete_older(directory: CheckpointDirectory, generation: Generation) -> None:
-    """Delete the generations before this one."""
-    for number in _numbers(directory):
-        if number < generation.number:
-            directory.delete(f"generation-{number}")
-
-
-def seed_uri(directory: CheckpointDirectory, generation: Generation) -> str:
-    """Return where the seed of a generation is."""
-    return directory.child(f"{generation.name}/seed")
-
-
-def query_uri(directory: CheckpointDirectory, generation: Generation) -> str:
-    """Return where Spark's checkpoint of a generation is."""
-    return directory.child(f"{generation.name}/query")
-
-
-def _numbers(directory: CheckpointDirectory) -> list[int]:
-    return sorted(int(match[1]) for name in directory.names() if (match := _DIRECTORY.fullmatch(name)))
-
-
-def _next(directory: CheckpointDirectory, newest_published: int, origin: Origin) -> Generation:
-    """Return the generation after all that count: those published, and those under the checkpoint URI."""
-    begun = [n for n in _numbers(directory) if directory.exists(f"generation-{n}/{_MANIFEST}")]
-    return Generation(max([newest_published, *begun]) + 1, origin)
+def _number(name: str) -> int:
+    return int(name.split("-")[1])

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final
 
@@ -69,10 +70,10 @@ class StreamStatus:
         state: where it is in its diagram.
         error: why it is in ERROR, else None.
         generation: the generation that it works on, 0 before it knows.
-        events: score events read since the thread started; after a failure some count again.
+        events: events read since the thread started; after a failure some count again.
         invalid: those among them that could not be used.
-        behind: score events that were waiting when the last batch ended.
-        positions: where the next batch begins, by partition of `score-events`; empty before the first commit.
+        behind: events that were waiting when the last batch ended.
+        positions: where the next batch begins, by partition of the source; empty before the first commit.
         batches_s: how long the batches took, in seconds.
         batch_ended_at_s: when the last one ended, as wall-clock time in seconds; None before that.
         failures: how often the stream stopped and started again, by the class of the error.
@@ -94,3 +95,44 @@ class StreamStatus:
     keeps_failing: bool = False
     failed_at_s: float | None = None
     dead_letters: Mapping[tuple[str, str], int] = field(default_factory=dict)
+
+
+_LEAST_FIRST: Final = (
+    StreamState.ERROR,
+    StreamState.CREATED,
+    StreamState.STARTING,
+    StreamState.CATCHING_UP,
+    StreamState.REFRESHING,
+    StreamState.RUNNING,
+    StreamState.STOPPING,
+    StreamState.STOPPED,
+)
+
+
+def combined(of_stores: Sequence[StreamStatus]) -> StreamStatus:
+    """Return what the streams of several stores say, as one.
+
+    The state is that of the store that is least far, and so are `behind` and `positions`. All stores read the same events:
+    how many there were, and how many could not be used, is what the first one says.
+    """
+    first, *others = of_stores
+    if not others:
+        return first
+    least = min(of_stores, key=lambda status: _LEAST_FIRST.index(status.state))
+    failures: Counter[str] = Counter()
+    for status in of_stores:
+        failures.update(status.failures)
+    known = all(status.positions for status in of_stores)
+    return replace(
+        first,
+        state=least.state,
+        error=least.error,
+        generation=max(status.generation for status in of_stores),
+        behind=max(status.behind for status in of_stores),
+        positions={p: min(status.positions.get(p, 0) for status in of_stores) for p in first.positions}
+        if known
+        else {},
+        failures=failures,
+        keeps_failing=any(status.keeps_failing for status in of_stores),
+        failed_at_s=max((at_s for status in of_stores if (at_s := status.failed_at_s) is not None), default=None),
+    )

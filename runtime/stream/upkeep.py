@@ -1,7 +1,132 @@
-"""What only few topologies need while their stream runs: hooks that do nothing by default."""
+"""What only few topologies need while their stream runs: hooks that do nothing by default, but for newer tables."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from runtime.declaration import Store
+from runtime.kafka.connection import KafkaConnection
+from runtime.kafka.ids import TopicDescription
+from runtime.stream.freshness import Freshness
+from runtime.stream.plan import Plan, TablesAge
+from runtime.stream.tables import TableSource
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from runtime.stream.generations import Generation, Generations
+    from runtime.stream.work import Work
+
+
+@dataclass(frozen=True, slots=True)
+class Care:
+    """What an upkeep may look at.
+
+    Attributes:
+        store: whose stream it looks after.
+        tables: the global tables of this instance.
+        freshness: follows the results of this instance's copies.
+        refresh_s: the least time between two snapshots of the tables in seconds.
+    """
+
+    store: Store
+    tables: TableSource
+    freshness: Freshness
+    refresh_s: float
+
 
 class Upkeep:
-    """Looks after the stream of one topology; a topology that needs it overrides hooks."""
+    """Looks after the stream of one store. Every hook is called from the stream's thread.
+
+    Args:
+        care: what it may look at.
+    """
+
+    def __init__(self, care: Care) -> None:
+        self.care = care
+        self._tables_age = TablesAge(care.refresh_s)
+
+    def look_ahead(
+        self,
+        kafka: KafkaConnection,
+        topics: Mapping[str, TopicDescription],  # noqa: ARG002
+    ) -> AbstractContextManager[object]:
+        """Return what is to be looked at while Spark starts; it is entered before that, and left after `begun`."""
+        return nullcontext()
+
+    def why_begin(self, generations: Generations, generation: Generation) -> str | None:  # noqa: ARG002
+        """Return why a generation cannot be gone on with, None when it can."""
+        return None
+
+    def seed(self, work: Work, published: DataFrame, *, tables_are_new: bool) -> DataFrame:  # noqa: ARG002
+        """Return the parts that a generation begins with.
+
+        Args:
+            work: the generation that begins.
+            published: the results so far, as `runtime.spark.results.published` returns them.
+            tables_are_new: whether tables that `rows` joins are being filled anew.
+        """
+        return work.seed_of(published)
+
+    def begun(self, work: Work, *, anew: bool) -> None:
+        """Note which generation is worked on.
+
+        Args:
+            work: the generation.
+            anew: whether it began just now, in this process.
+        """
+
+    def catching_up(self, work: Work, joined: Mapping[str, DataFrame]) -> None:
+        """Prepare for working off what waits in the source.
+
+        Args:
+            work: the generation.
+            joined: the tables that `rows` is given meanwhile.
+        """
+
+    def narrow(self, events: DataFrame) -> DataFrame:
+        """Return the usable events that may change a result: the others go no further."""
+        return events
+
+    def caught_up(self, work: Work, begin: Callable[[], Mapping[int, int]]) -> None:
+        """Note that what waited in the source has been worked off.
+
+        Args:
+            work: the generation.
+            begin: returns where each partition of the source begins now.
+
+        Raises:
+            GenerationOutdated: another generation has to begin.
+        """
+
+    def generation_took(self, took_s: float) -> None:
+        """Note how long a generation took that a plan of this upkeep asked for."""
+
+    def snapshot(self, work: Work, name: str, events: int) -> None:
+        """Take a snapshot of what `narrow` needs in real time, beside that of the tables.
+
+        Args:
+            work: the generation.
+            name: the directory of the snapshot in the generation's.
+            events: how many events have been read.
+
+        Raises:
+            GenerationOutdated: another generation has to begin.
+        """
+        self._tables_age.taken(self.care.tables.changes())
+
+    def committed(self) -> None:
+        """Note that a batch in real time was committed."""
+
+    def plan(self, work: Work, joined: Mapping[str, DataFrame], events: int) -> Plan | None:  # noqa: ARG002
+        """Return what has to come at the next commit, None when the query may go on as it is. Called often.
+
+        Args:
+            work: the generation.
+            joined: the tables that the query joins.
+            events: how many events have been read.
+        """
+        return self._tables_age.plan(self.care.tables.changes()) if joined else None

@@ -62,40 +62,11 @@ only a `]` may follow the object, in an object only a comma or a brace; when it 
 """
 
 
-def parse(scores: DataFrame) -> DataFrame:
-    """Return the usable events, as `judge` does; those that cannot be used are counted and dropped.
-
-    Args:
-        scores: `value binary, partition int, offset bigint, timestamp timestamp`, as Spark's Kafka source gives them.
-    """
-    counts = F.count(F.lit(1)).alias("total"), F.count("reason").alias("invalid")
-    return judge(scores).observe("events", *counts).where("reason IS NULL")
-
-
-def entries(events: DataFrame) -> DataFrame:
-    """Return usable events as entries of boards: `product_id, player_id, entry`.
-
-    Args:
-        events: as `parse` returns them.
-    """
-    return with_player(events).select(
-        "product_id",
-        "player_id",
-        F.struct(
-            "score",
-            (-F.unix_millis("timestamp")).alias("neg_timestamp"),
-            (-F.col("partition")).alias("neg_partition"),
-            (-F.col("offset")).alias("neg_offset"),
-            "player_id",
-        ).alias("entry"),
-    )
-
-
 def with_player(events: DataFrame) -> DataFrame:
     """Add the player of plain events: a step of its own, since most events are below their floor and need none.
 
     Args:
-        events: as `judge` or `parse` returns them.
+        events: as `judge` returns them.
     """
     return events.withColumn("player_id", F.coalesce("player_id", _plain_field("player_id", "bigint")))
 
@@ -104,7 +75,7 @@ def judge(scores: DataFrame) -> DataFrame:
     """Return every record with its fields and, when it cannot be used, the reason, else null.
 
     Args:
-        scores: see `parse`.
+        scores: `value binary, partition int, offset bigint, timestamp timestamp`, as Spark's Kafka source gives them.
 
     Returns:
         `reason string, text string, score double, product_id bigint, player_id bigint, partition int, offset bigint,
@@ -140,15 +111,6 @@ def judge(scores: DataFrame) -> DataFrame:
     return fields.select(reason.alias("reason"), "text", "score", "product_id", "player_id", *place)
 
 
-def unusable(scores: DataFrame) -> DataFrame:
-    """Return the records that cannot be used, as `offset bigint, reason string`.
-
-    Args:
-        scores: see `parse`.
-    """
-    return judge(scores).where("reason IS NOT NULL").select("offset", "reason")
-
-
 def plain_events(values: pa.Array) -> pa.Table:
     """Return the events that need no JSON reader, of any values of records, as Arrow has them.
 
@@ -156,7 +118,7 @@ def plain_events(values: pa.Array) -> pa.Table:
         values: binary.
 
     Returns:
-        `product_id bigint, player_id bigint, score double`, what `judge` and `entries` make of these values.
+        `product_id bigint, player_id bigint, score double`, what `judge` and `query.entries` make of these values.
     """
     # What is no UTF-8 has no match.
     texts = values.cast(pa.string(), safe=False)

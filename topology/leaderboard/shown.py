@@ -1,80 +1,44 @@
-"""What is served of a board: a pure function of the board and the names as they are now, and its bytes."""
+"""What is served of a board: a pure function of the board and the tables as they are now."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from hashlib import blake2b
-from typing import NamedTuple
+from typing import Any
 
-from topology.leaderboard.records import Board
-
-
-class Rendered(NamedTuple):
-    """A board as it is served.
-
-    Attributes:
-        body: a JSON list of entries, best first, UTF-8.
-        etag: an HTTP entity tag, quotes included; equal bytes have equal tags on every instance.
-    """
-
-    body: bytes
-    etag: str
+from runtime.declaration import Row, Tables
+from topology.leaderboard.places import Board
+from topology.leaderboard.topics import PLAYERS, PRODUCTS
 
 
-class ServedEntry(NamedTuple):
-    """One place of a board, with names."""
-
-    player_id: int
-    product_id: int
-    player_name: str
-    game_name: str
-    score: float
-
-
-def visible(
-    product_id: int,
-    board: Board,
-    product_name: str | None,
-    player_name: Callable[[int], str | None],
-    limit: int,
-) -> list[ServedEntry]:
-    """Return the best entries whose player and product exist.
+def show(depth: int) -> Callable[[Row, Tables], list[dict[str, Any]] | None]:
+    """Return what shows a board: its best entries whose player exists, best first.
 
     Args:
-        product_id: which board it is.
-        board: known and pending entries; a pending one shows as soon as its player and product exist.
-        product_name: None hides the whole board.
-        player_name: None hides the player's entries; only asked until `limit` entries are found.
-        limit: at most this many entries.
+        depth: at most so many. A pending entry shows as soon as its player and product exist.
     """
-    if product_name is None:
-        return []
-    entries: list[ServedEntry] = []
-    for entry in board.ranked():
-        name = player_name(entry.player_id)
-        if name is not None:
-            entries.append(ServedEntry(entry.player_id, product_id, name, product_name, entry.score))
-            if len(entries) == limit:
-                break
-    return entries
 
+    def shown(row: Row, tables: Tables) -> list[dict[str, Any]] | None:
+        product_id: int = row["product_id"]
+        product = tables[PRODUCTS].get(product_id)
+        if product is None:
+            return None
+        board: Board = row["board"]
+        players, game = tables[PLAYERS], product["name"]
+        entries: list[dict[str, Any]] = []
+        for entry in board.ranked():
+            player = players.get(entry.player_id)
+            if player is not None:
+                entries.append(
+                    {
+                        "playerId": entry.player_id,
+                        "productId": product_id,
+                        "playerName": player["name"],
+                        "gameName": game,
+                        "score": entry.score,
+                    }
+                )
+                if len(entries) == depth:
+                    break
+        return entries
 
-def render(entries: list[ServedEntry]) -> Rendered:
-    """Return the bytes of entries."""
-    fields = [
-        {
-            "playerId": entry.player_id,
-            "productId": entry.product_id,
-            "playerName": entry.player_name,
-            "gameName": entry.game_name,
-            "score": entry.score,
-        }
-        for entry in entries
-    ]
-    return tagged(json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode())
-
-
-def tagged(body: bytes) -> Rendered:
-    """Return the bytes of a board with their entity tag."""
-    return Rendered(body, f'"{blake2b(body, digest_size=12).hexdigest()}"')
+    return shown

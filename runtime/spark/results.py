@@ -1,0 +1,232 @@
+"""Results in Spark: rows to result records, and published records back to what a generation begins with.
+
+    events ─ rows ─▶ parts ─┐
+                            ├─ by key ─▶ aggregates ─▶ result records: key, value, headers
+    published ─ seed parts ─┘
+
+The Spark half of `runtime.results`. Every step is a built-in expression, so that no record passes through Python.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from runtime.declaration import Store
+
+HEADERS: Final = ("generation", "version", "events", "newest_ms", "offsets")
+RECORD: Final = "key string, value string, headers array<struct<key: string, value: binary>>"
+_MADE: Final = "made_"
+_OFFSETS: Final = "map<string, map<string, bigint>>"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceTopic:
+    """The topic that events come from, as a generation began on it.
+
+    Attributes:
+        topic: its name.
+        topic_id: what tells it from another of that name.
+        partitions: how many it has.
+    """
+
+    topic: str
+    topic_id: str
+    partitions: int
+
+
+def with_at(events: DataFrame, topic: str) -> DataFrame:
+    """Add `at`, which record an event comes from, in place of the columns that say so.
+
+    Args:
+        events: has `partition int, offset bigint, timestamp timestamp`, and others that stay.
+        topic: where they come from.
+    """
+    at = F.struct(F.lit(topic).alias("source"), "partition", "offset", "timestamp")
+    others = [name for name in events.columns if name not in ("partition", "offset", "timestamp")]
+    return events.select(*others, at.alias("at"))
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """The results of one store in one generation.
+
+    Attributes:
+        store: what it is declared as.
+        source: where its events come from.
+        generation: the number that each result carries.
+    """
+
+    store: Store
+    source: SourceTopic
+    generation: int
+
+    @property
+    def keeps_offsets(self) -> bool:
+        """Whether results say up to where they have counted: lattices need not."""
+        return not self.store.record.lattice
+
+    def parts(self, rows: DataFrame) -> DataFrame:
+        """Return the parts that rows are: the key, of what each is made, and those of the values.
+
+        Args:
+            rows: the key, `at`, and what the values are made of. Rows without a key are left out.
+        """
+        key = self._key()
+        made = [
+            F.lit(1).cast("bigint").alias(f"{_MADE}events"),
+            F.unix_millis("at.timestamp").alias(f"{_MADE}newest_ms"),
+        ]
+        offsets = [
+            F.when(F.col("at.partition") == partition, F.col("at.offset")).alias(name)
+            for partition, name in enumerate(self._offset_names())
+        ]
+        older = [F.lit(None).cast("string").alias(f"{_MADE}older")] if self.keeps_offsets else []
+        return rows.where(has_key(self.store)).select(key, *made, *offsets, *older, *self.store.record.parts(rows))
+
+    def of_parts(self, parts: DataFrame) -> DataFrame:
+        """Return what parts add up to, as records of the result topic: see `RECORD`."""
+        made = [F.sum(f"{_MADE}events").alias(f"{_MADE}events"), F.max(f"{_MADE}newest_ms").alias(f"{_MADE}newest_ms")]
+        offsets = [F.max(name).alias(name) for name in self._offset_names()]
+        older = [F.max(f"{_MADE}older").alias(f"{_MADE}older")] if self.keeps_offsets else []
+        added = parts.groupBy(self.store.key.name).agg(*made, *offsets, *older, *self.store.record.aggregates())
+        value = F.to_json(F.struct(*self.store.record.published(self.generation)))
+        key = F.col(self.store.key.name).cast("string")
+        return added.select(key.alias("key"), value.alias("value"), self._headers().alias("headers"))
+
+    def seed(self, published: DataFrame) -> DataFrame:
+        """Return the parts that published results are, for the state that a generation begins with.
+
+        Args:
+            published: as `latest` returns it.
+        """
+        others = [
+            self._key(),
+            F.col("made.events").alias(f"{_MADE}events"),
+            F.col("made.newest_ms").alias(f"{_MADE}newest_ms"),
+        ]
+        offsets, older = [], []
+        if self.keeps_offsets:
+            of_source = F.col("made.offsets").getItem(self.source.topic_id)
+            offsets = [of_source.getItem(str(at)).alias(name) for at, name in enumerate(self._offset_names())]
+            rest = F.map_filter("made.offsets", lambda topic_id, _: topic_id != self.source.topic_id)
+            # The fields of a JSON object, to stand behind those of the source.
+            text = F.regexp_extract(F.to_json(rest), r"^\{(.*)\}$", 1)
+            older = [F.when(F.size(rest) > 0, text).alias(f"{_MADE}older")]
+        flat = published.select(*others, *offsets, *older, "values")
+        parts = self.store.record.parts_of_published(flat)
+        return parts.select(*self.part_names(parts))
+
+    def part_names(self, parts: DataFrame) -> list[str]:
+        """Return the columns of parts, in the order in which `parts` makes them."""
+        made = [f"{_MADE}events", f"{_MADE}newest_ms", *self._offset_names()]
+        older = [f"{_MADE}older"] if self.keeps_offsets else []
+        first = [self.store.key.name, *made, *older]
+        return first + [name for name in parts.columns if name not in (*first, "values")]
+
+    def uncovered(self, rows: DataFrame, seed: DataFrame) -> DataFrame:
+        """Return the rows of events that the seed does not count already.
+
+        Args:
+            rows: see `parts`.
+            seed: see `seed`.
+        """
+        key = self.store.key.name
+        if not self.keeps_offsets:
+            return self.store.record.uncovered(rows, seed, key)
+        counted = seed.select(key, F.array(*self._offset_names()).alias("__counted")).groupBy(key)
+        counted = counted.agg(F.max("__counted").alias("__counted"))
+        joined = rows.join(counted, key, "left")
+        up_to = F.get("__counted", F.col("at.partition"))
+        return joined.where(up_to.isNull() | (F.col("at.offset") > up_to)).drop("__counted")
+
+    def _key(self) -> Column:
+        return F.col(self.store.key.name).cast(self.store.key.type.spark).alias(self.store.key.name)
+
+    def _offset_names(self) -> list[str]:
+        return [f"{_MADE}offset_{at}" for at in range(self.source.partitions)] if self.keeps_offsets else []
+
+    def _headers(self) -> Column:
+        said = {
+            "generation": F.lit(str(self.generation)),
+            "version": F.lit(str(self.store.version)),
+            "events": F.col(f"{_MADE}events").cast("string"),
+            "newest_ms": F.col(f"{_MADE}newest_ms").cast("string"),
+        }
+        if self.keeps_offsets:
+            said["offsets"] = self._offsets_as_json()
+        listed = [F.struct(F.lit(name).alias("key"), text.cast("binary").alias("value")) for name, text in said.items()]
+        return F.array(*listed)
+
+    def _offsets_as_json(self) -> Column:
+        # Fields that are null are left out.
+        here = F.to_json(F.struct(*(F.col(name).alias(str(at)) for at, name in enumerate(self._offset_names()))))
+        older = F.coalesce(F.concat(F.lit(","), F.col(f"{_MADE}older")), F.lit(""))
+        return F.concat(F.lit(f'{{"{self.source.topic_id}":'), here, older, F.lit("}"))
+
+
+def has_key(store: Store) -> Column:
+    """Return whether a row has a key: one that is there, and is not empty."""
+    key = F.col(store.key.name)
+    return key.isNotNull() & (key.cast("string") != "")
+
+
+def published(store: Store, records: DataFrame) -> DataFrame:
+    """Return the results on a topic that stores take, several of a key as they may be.
+
+    Args:
+        store: whose they are.
+        records: as Spark's Kafka source gives them, with headers.
+
+    Returns:
+        The key, `made`, of what it is made, as `runtime.results.Made`, and `values`.
+    """
+    text = F.col("key").cast("string")
+    fields = records.select(
+        text.alias("__text"),
+        text.try_cast(store.key.type.spark).alias(store.key.name),
+        F.from_json(F.col("value").cast("string"), store.record.published_schema).alias("values"),
+        *(_said(name).try_cast("bigint").alias(name) for name in ("generation", "version", "events", "newest_ms")),
+        F.from_json(_said("offsets"), _OFFSETS).alias("offsets"),
+    )
+    # Of before there were headers, a value may say itself of which generation it is.
+    of_value = store.record.published_generation()
+    generation = F.col("generation") if of_value is None else F.coalesce("generation", of_value)
+    fields = fields.withColumn("generation", generation).where(
+        # No more than what the stores take: a record that they leave out must not replace a result that they serve.
+        (F.col(store.key.name).cast("string") == F.col("__text")) & F.col("generation").isNotNull()
+    )
+    return fields.where(store.record.is_published()).select(store.key.name, F.struct(*HEADERS).alias("made"), "values")
+
+
+def latest(store: Store, results: DataFrame) -> DataFrame:
+    """Return what stores keep of results: of a lattice, all of a key's last generation; else the one that counts most.
+
+    Args:
+        store: whose they are.
+        results: as `published` returns them.
+
+    Returns:
+        The same columns; of a lattice several rows of a key as they may be, which merge.
+    """
+    key = store.key.name
+    if store.record.lattice:
+        last = Window.partitionBy(key)
+        of_last = results.withColumn("__last", F.max("made.generation").over(last))
+        return of_last.where("made.generation = __last").drop("__last")
+    # A result that covers another one has no lower offset, and so the higher sum. Of two that do not, either will do.
+    per_topic = F.transform(
+        F.map_values("made.offsets"),
+        lambda each: F.aggregate(F.map_values(each), F.lit(0).cast("bigint"), lambda a, b: a + b),
+    )
+    counted = F.aggregate(per_topic, F.lit(0).cast("bigint"), lambda a, b: a + b)
+    best = results.withColumn("__counted", F.coalesce(counted, F.lit(-1)))
+    return best.groupBy(key).agg(F.max_by(F.struct("made", "values"), "__counted").alias("best")).select(key, "best.*")
+
+
+def _said(header: str) -> Column:
+    """Return the text of a header, null without one."""
+    return F.expr(f"CAST(element_at(filter(headers, each -> each.key = '{header}'), -1).value AS string)")

@@ -1,0 +1,210 @@
+"""The choice of a generation: the one to go on with, or a new one, with its seed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from runtime.kafka.ids import TopicDescription
+from runtime.spark.checkpoint import CheckpointDirectory
+from runtime.spark.query import POLL_S, running
+from runtime.spark.results import SourceTopic
+from runtime.spark.session import Spark, translated
+from runtime.stream.failures import Failures
+from runtime.stream.generations import Generation, Generations, Origin, delete_unnamed
+from runtime.stream.plan import Plan
+from runtime.stream.spark_holder import SparkHolder
+from runtime.stream.upkeep import Care, Upkeep
+from runtime.stream.watched_topics import WatchedTopics
+from runtime.stream.work import Work, newest_generation
+
+if TYPE_CHECKING:
+    from runtime.stream.thread import StreamSettings
+
+logger = logging.getLogger(__name__)
+
+_LONG_BACKLOG_EVENTS: Final = 10_000_000
+"""From about 8,000,000 on, on two cores, the second compiler of Spark's JVM saves more than it takes, another start of
+Spark included."""
+
+
+class Choice:
+    """Chooses what the stream of one store works on.
+
+    Args:
+        settings: how the topology runs.
+        care: the store, and what its stream looks at.
+        upkeep: looks after it.
+        spark: the session.
+        topics: those of the topology.
+        failures: those of the stream.
+        check_stop: raises when everything should end.
+    """
+
+    def __init__(
+        self,
+        settings: StreamSettings,
+        care: Care,
+        upkeep: Upkeep,
+        spark: SparkHolder,
+        topics: WatchedTopics,
+        failures: Failures,
+        check_stop: Callable[[], None],
+    ) -> None:
+        self._settings = settings
+        self._topology = settings.topology
+        self._store = care.store
+        self._tables = care.tables
+        self._upkeep = upkeep
+        self._spark = spark
+        self._topics = topics
+        self._failures = failures
+        self._check_stop = check_stop
+
+    def take(self, plan: Plan | None) -> Work:
+        """Return the generation to work on, once topics, tables and Spark are there.
+
+        Args:
+            plan: what asks for a new one, if anything does.
+        """
+        topics = self._topics.wait_for_all()
+        with self._upkeep.look_ahead(self._settings.spark.kafka, topics):
+            spark = self._open_spark(topics)
+            self._await_tables(topics)
+            self._check_stop()
+            return self._choose(spark, topics, plan)
+
+    def _open_spark(self, topics: Mapping[str, TopicDescription], *, both_compilers: bool = False) -> Spark:
+        source, results = topics[self._topology.source.topic], topics[self._store.topic]
+        return self._spark.open(source.partitions, results.partitions, both_compilers=both_compilers)
+
+    def _await_tables(self, topics: Mapping[str, TopicDescription]) -> None:
+        """Wait until this instance's copies of the tables are whole: a snapshot of less would hide events.
+
+        And of these very topics: of one that was created anew, what its copies hold is the old one until they notice.
+        """
+        joined = {table.topic for table in self._topology.joined(self._store).values()}
+        while joined and not (
+            all(c.topic_id == topics[c.topic].topic_id for c in self._tables.judged() if c.topic in joined)
+            and self._tables.caught_up()
+        ):
+            self._check_stop()
+            self._topics.look()
+            self._stop.wait(POLL_S)
+
+    def _choose(self, spark: Spark, topics: Mapping[str, TopicDescription], plan: Plan | None) -> Work:
+        """Return the generation to work on; begin a new one when there is none that fits, or the plan asks for it."""
+        root = CheckpointDirectory(spark.session, self._settings.checkpoint_uri)
+        generations, origin = Generations(root, self._store), self._origin(topics)
+        generation = generations.current()
+        reason = self._why_begin(spark, generations, generation, topics, plan)
+        if generation is None or reason is not None:
+            logger.warning("a new generation begins: %s", reason)
+            work = self._begin(spark, generations, generation, topics)
+            delete_unnamed(root)
+            # Before anything is read, which may fail: what came before was not this one's.
+            self._failures.committed()
+        else:
+            work = self._work(spark, generations, generation, topics)
+        generations.delete_older(work.generation)
+        if reason is not None and not spark.both_compilers:
+            waiting = self._topics.events_after({})
+            if waiting >= _LONG_BACKLOG_EVENTS:
+                logger.info("%s events wait: Spark starts again, with both compilers of its JVM", f"{waiting:,}")
+                spark = self._open_spark(topics, both_compilers=True)
+                root = CheckpointDirectory(spark.session, self._settings.checkpoint_uri)
+                work = replace(work, spark=spark, generations=Generations(root, self._store))
+        self._upkeep.begun(work, anew=reason is not None)
+        self._update(generation=work.generation.number)
+        return work
+
+    def _origin(self, topics: Mapping[str, TopicDescription]) -> Origin:
+        source, results = topics[self._topology.source.topic], topics[self._store.topic]
+        joined = [table.topic for table in self._topology.joined(self._store).values()]
+        kept = [self._topology.source.topic, *joined, self._store.topic]
+        return Origin(
+            {topic: topics[topic].topic_id for topic in kept},
+            self._store.version,
+            dict(self._topology.settings),
+            results.partitions,
+            None if self._store.record.lattice else source.partitions,
+        )
+
+    def _work(
+        self, spark: Spark, generations: Generations, generation: Generation, topics: Mapping[str, TopicDescription]
+    ) -> Work:
+        described = topics[self._topology.source.topic]
+        source = SourceTopic(self._topology.source.topic, described.topic_id, described.partitions)
+        return Work(self._topology, self._store, spark, generations, generation, source, self._tables)
+
+    def _why_begin(
+        self,
+        spark: Spark,
+        generations: Generations,
+        generation: Generation | None,
+        topics: Mapping[str, TopicDescription],
+        plan: Plan | None,
+    ) -> str | None:
+        """Return why a generation has to begin after this one, None when it can be worked on."""
+        if generation is None:
+            return "no checkpoint"
+        if plan is not None:
+            return plan.reason
+        if (difference := generation.origin.difference(self._origin(topics))) is not None:
+            return difference
+        if self._failures.checkpoint_trouble is not None:
+            return f"its checkpoint cannot be used: {self._failures.checkpoint_trouble}"
+        return self._upkeep.why_begin(generations, generation) or self._gap(
+            self._work(spark, generations, generation, topics)
+        )
+
+    def _gap(self, work: Work) -> str | None:
+        """Return that events are gone which the state lacks; what is published may have them, and becomes the seed."""
+        read_to, begin = work.last_committed() or {}, self._topics.events_begin()
+        for partition, offset in read_to.items():
+            if begin.get(partition, 0) > offset:
+                return f"partition {partition} of {work.source.topic} begins at {begin[partition]}, and was read to {offset}"
+        return None
+
+    def _begin(
+        self,
+        spark: Spark,
+        generations: Generations,
+        last: Generation | None,
+        topics: Mapping[str, TopicDescription],
+    ) -> Work:
+        """Begin a generation with whatever results are published as its seed."""
+        origin = self._origin(topics)
+        changed = last.origin.changed_topics(origin) if last is not None else []
+        if self._store.topic in changed:
+            self._topics.wait_for_results()
+        if not self._topics.results_end():
+            work = self._work(spark, generations, generations.claim(0, origin, seeded=False), topics)
+        else:
+            joined = {table.topic for table in self._topology.joined(self._store).values()}
+            work = self._begin_with_seed(spark, generations, topics, tables_are_new=bool(joined & set(changed)))
+        generations.commit(work.generation)
+        return work
+
+    def _begin_with_seed(
+        self, spark: Spark, generations: Generations, topics: Mapping[str, TopicDescription], *, tables_are_new: bool
+    ) -> Work:
+        """Claim a generation, and read the results so far into its state; that publishes them as its results."""
+        begin = self._topics.events_begin()
+        before = Generation(0, "", self._origin(topics))
+        with self._spark.beside, translated():
+            results = self._work(spark, generations, before, topics).published().cache()
+            results, seen = newest_generation(results)
+            results.count()
+            newest = seen.get["newest"] or 0
+            generation = generations.claim(newest, self._origin(topics), seeded=True)
+            work = self._work(spark, generations, generation, topics)
+            work.write_seed(self._upkeep.seed(work, results, tables_are_new=tables_are_new))
+            results.unpersist()
+        with running(work.start_with_seed()) as query:
+            while not query.ended():
+                self._check_stop()
+        work.begin_at(begin)
+        return work

@@ -1,0 +1,127 @@
+"""One turn in real time: from the start of a query to what makes it end.
+
+Real time commits at the end of a batch only, so a planned restart waits for a commit and comes right after it; one that
+falls behind does not wait.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from pyspark.sql import DataFrame
+
+from runtime.errors import BrokerUnavailable, QueryFailed, Superseded
+from runtime.spark.query import BatchReport, running
+from runtime.stream.generations import Driver
+from runtime.stream.plan import Lateness, Next, Plan
+
+if TYPE_CHECKING:
+    from runtime.stream.store_stream import StoreStream
+    from runtime.stream.work import Work
+
+logger = logging.getLogger(__name__)
+
+_BEHIND_LIMIT_EVENTS: Final = 100_000
+"""Real time that ends a batch this far behind, and further than at the batch before, does not keep up."""
+
+_LOOK_AROUND_EVERY_S: Final = 5.0
+
+
+class Snapshot(NamedTuple):
+    """What a query in real time joins.
+
+    Attributes:
+        joined: the tables, by the parameter of `rows`.
+        name: of the directory that they are in.
+    """
+
+    joined: Mapping[str, DataFrame]
+    name: str
+
+
+class RealTime:
+    """One turn.
+
+    Args:
+        stream: whose turn it is.
+        work: the generation.
+        driver: of its queries.
+        snapshot: what the query joins.
+    """
+
+    def __init__(self, stream: StoreStream, work: Work, driver: Driver, snapshot: Snapshot) -> None:
+        self._stream = stream
+        self._work = work
+        self._driver = driver
+        self._snapshot = snapshot
+        self._newer: Snapshot | None = None
+        self._plan: Plan | None = None
+        self._behind = 0
+        self._lateness = Lateness(stream.freshness.delays_s)
+        self._look_around_at_s = 0.0
+
+    def run(self, interval_s: int) -> tuple[Plan, Snapshot | None]:
+        """Run until a commit after which something else has to come; return what, and a newer snapshot.
+
+        Args:
+            interval_s: the length of a batch in seconds.
+        """
+        stream, work = self._stream, self._work
+        self._driver.claim()
+        query = work.real_time(self._snapshot.joined, stream.upkeep.narrow, interval_s)
+        work.generations.delete_other_tables(work.generation, self._snapshot.name)
+        with running(query):
+            while not query.ended():
+                stream.check_stop()
+                stream.topics.look()
+                # Before what takes long: a query that fails meanwhile is not taken for one to end after a commit.
+                for report in query.reports():
+                    self._committed(report)
+                    if self._plan is not None:
+                        return self._plan, self._newer
+                if self._plan is None:
+                    self._make_plan()
+                stream.write_letters(work)
+                if (gives_way := self._look_around()) is not None:
+                    return gives_way, None
+        raise QueryFailed("the query in real time ended by itself")
+
+    def _committed(self, report: BatchReport) -> None:
+        self._stream.count(self._work, report)
+        self._stream.upkeep.committed()
+        if report.behind > max(_BEHIND_LIMIT_EVENTS, self._behind):
+            self._plan = self._plan or Plan(Next.CATCH_UP, f"{report.behind:,} events behind")
+        self._behind = report.behind
+
+    def _make_plan(self) -> None:
+        self._plan = self._stream.plan(self._work, self._snapshot.joined)
+        if self._plan is not None and self._plan.next is Next.REFRESH:
+            self._newer = self._stream.snapshot(self._work)
+
+    def _look_around(self) -> Plan | None:
+        """Return a plan when real time does not keep up: at once and not at a commit, a batch may be a minute away.
+
+        What has come since the last commit is then read again, in bulk.
+
+        Raises:
+            Superseded: another driver works on the checkpoint.
+        """
+        if time.monotonic() < self._look_around_at_s:
+            return None
+        self._look_around_at_s = time.monotonic() + _LOOK_AROUND_EVERY_S
+        if self._driver.is_superseded():
+            raise Superseded("another driver works on the checkpoint")
+        if not self._lateness.grows(self._stream.freshness.delays_s):
+            return None
+        try:
+            uncommitted = self._stream.topics.events_after(self._stream.status.positions)
+        except BrokerUnavailable as error:
+            logger.info("events could not be counted: %s", error)
+            return None
+        if uncommitted <= _BEHIND_LIMIT_EVENTS:
+            return None
+        late_s = self._lateness.mean_s
+        return Plan(Next.CATCH_UP, f"results are {late_s:.0f} s late and get later, {uncommitted:,} events wait")

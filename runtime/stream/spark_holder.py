@@ -1,0 +1,97 @@
+"""The one Spark session of an instance, shared by the streams of all stores."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import Final
+
+from runtime.spark.session import SPARE_SLOTS, Spark, SparkSettings
+
+logger = logging.getLogger(__name__)
+
+SHUFFLE_PARTITIONS: Final = 4
+"""A checkpoint keeps the number that it began with: whoever changes it raises the version of every store."""
+
+
+class SparkHolder:
+    """Opens the session when the first stream needs it, and anew when it is no use any more.
+
+    Args:
+        settings: how Spark runs.
+        stores: how many queries run in it at once.
+    """
+
+    def __init__(self, settings: SparkSettings, stores: int) -> None:
+        self._settings = settings
+        self._stores = stores
+        self._lock = threading.Lock()
+        self._failing: set[str] = set()
+        self._result_partitions = 0
+        self.session: Spark | None = None
+        self.beside: Final = threading.Lock()
+        """Held by a job beside the queries: two at once would take slots that the next batch of a query needs."""
+
+    def open(self, source_partitions: int, result_partitions: int, *, both_compilers: bool = False) -> Spark:
+        """Return the session, a new one when it is gone, has too few slots or would publish results in other places.
+
+        Args:
+            source_partitions: of the topic that each query reads.
+            result_partitions: of each result topic.
+            both_compilers: another one as well, unless it has both.
+        """
+        slots = self._stores * (source_partitions + SHUFFLE_PARTITIONS) + SPARE_SLOTS
+        with self._lock:
+            spark = self.session
+            # Spark keeps its producers, and they what they know of a topic for minutes.
+            places_are_others = self._result_partitions != result_partitions
+            if spark is not None and (
+                not spark.alive
+                or spark.slots < slots
+                or places_are_others
+                or (both_compilers and not spark.both_compilers)
+            ):
+                self._close()
+            self._result_partitions = result_partitions
+            if self.session is None:
+                started = time.monotonic()
+                self.session = Spark(self._settings, slots, SHUFFLE_PARTITIONS, both_compilers=both_compilers)
+                logger.info("Spark started in %.1f s with %d slots", time.monotonic() - started, slots)
+            return self.session
+
+    @property
+    def lives(self) -> bool:
+        """Whether there is a session whose JVM runs."""
+        spark = self.session
+        return spark is not None and spark.alive
+
+    def works(self, store: str) -> None:
+        """Note that the query of a store has committed."""
+        with self._lock:
+            self._failing.discard(store)
+
+    def fails(self, store: str, *, ask_for_new_session: bool) -> None:
+        """Note that the query of a store has failed; without a JVM, or when all fail and ask for it, it ends."""
+        with self._lock:
+            self._failing.add(store)
+            all_fail = len(self._failing) == self._stores
+            if not self.lives or (ask_for_new_session and all_fail):
+                self._close()
+
+    def close(self) -> None:
+        """End the session."""
+        with self._lock:
+            self._close()
+
+    def kill(self) -> bool:
+        """End the JVM at once, without waiting for whoever opens one; return whether there was one."""
+        spark = self.session
+        if spark is not None:
+            spark.kill()
+        return spark is not None
+
+    def _close(self) -> None:
+        if self.session is not None:
+            self.session.close()
+            self.session = None

@@ -1,0 +1,274 @@
+"""The stream of one store: its states, catching up, and what comes after a failure.
+
+A start always catches up first: micro-batches, as fast as the cores go. Then the same checkpoint goes on in real time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Never
+
+from pyspark.sql import DataFrame
+
+from runtime.errors import GenerationOutdated, LeaderboardError, Superseded
+from runtime.spark.query import BatchReport, running
+from runtime.spark.session import translated
+from runtime.stream.choice import Choice
+from runtime.stream.dead_letters import DeadLetters
+from runtime.stream.failures import Failures
+from runtime.stream.generations import TABLES, Driver
+from runtime.stream.plan import Next, Plan
+from runtime.stream.real_time import RealTime, Snapshot
+from runtime.stream.spark_holder import SparkHolder
+from runtime.stream.status import NEXT_STATES, IllegalTransition, StreamState, StreamStatus
+from runtime.stream.stopping import Stopped
+from runtime.stream.upkeep import Care, Upkeep
+from runtime.stream.watched_topics import WatchedTopics
+from runtime.stream.work import Work
+
+if TYPE_CHECKING:
+    from runtime.stream.thread import StreamSettings
+
+logger = logging.getLogger(__name__)
+
+
+class StoreStream:
+    """Keeps the results of one store up to date until a stop; failures restart it with back-off.
+
+    Args:
+        settings: how the topology runs.
+        care: the store, and what its stream looks at.
+        upkeep: looks after it.
+        spark: the session.
+        stop: set when everything should end.
+        letters: writes dead letters, at one of the stores.
+    """
+
+    def __init__(
+        self,
+        settings: StreamSettings,
+        care: Care,
+        upkeep: Upkeep,
+        spark: SparkHolder,
+        stop: threading.Event,
+        letters: DeadLetters | None,
+    ) -> None:
+        self._settings = settings
+        self._topology = settings.topology
+        self._store = care.store
+        self._tables = care.tables
+        self.freshness = care.freshness
+        self.upkeep = upkeep
+        self._spark = spark
+        self._stop = stop
+        self._letters = letters
+        self._letters_are_due = False
+        self._status = StreamStatus()
+        self._failures = Failures()
+        self._generation_at_snapshot = 0
+        self.topics = WatchedTopics(settings.spark.kafka, settings.topology, care.store, stop, self.check_stop)
+        self._choice = Choice(settings, care, upkeep, spark, self.topics, self._failures, self.check_stop)
+
+    @property
+    def name(self) -> str:
+        """The name of the store."""
+        return self._store.name
+
+    @property
+    def status(self) -> StreamStatus:
+        """What it is doing."""
+        return self._status
+
+    def run(self) -> None:
+        """Run until a stop is asked for."""
+        try:
+            while not self._stop.is_set():
+                self._try()
+        finally:
+            self.to(StreamState.STOPPING)
+
+    def to(self, state: StreamState, **changes: Any) -> None:
+        """Go to a state; with changes of the status that come with it."""
+        if state not in NEXT_STATES[self._status.state]:
+            raise IllegalTransition(f"{self._status.state} ▸ {state}")
+        of_store = "" if len(self._topology.stores) == 1 else f" of {self.name}"
+        logger.info("stream%s: %s ▸ %s", of_store, self._status.state.value, state.value)
+        self._update(state=state, **changes)
+
+    # Failures
+
+    def _try(self) -> None:
+        started_s = time.monotonic()
+        try:
+            self._stream()
+        except Stopped:
+            return
+        except Superseded as error:
+            # Whoever has the task now is told by the group; until this one is, it leaves the checkpoint alone.
+            logger.error("the stream stopped: %s", error)
+            self.to(StreamState.ERROR, error=str(error))
+            self._stop.wait()
+        except LeaderboardError as error:
+            self._failed(error, str(error), time.monotonic() - started_s)
+        except Exception as error:
+            logger.exception("the stream thread failed in a way that nobody foresaw")
+            self._failed(error, repr(error), time.monotonic() - started_s)
+        except asyncio.CancelledError as error:
+            # aiokafka lets the cancellation of its own tasks out.
+            self._failed(RuntimeError(error), "a Kafka client was interrupted", time.monotonic() - started_s)
+
+    def _failed(self, error: Exception, reason: str, ran_s: float) -> None:
+        """Say what has failed, and wait until it is time for the next try."""
+        if self._stop.is_set():
+            return
+        logger.error("the stream stopped and will start again: %s", reason)
+        self.to(StreamState.ERROR, error=reason)
+        counts, name = self._status.failures, type(error).__name__
+        self._update(failures={**counts, name: counts.get(name, 0) + 1}, failed_at_s=time.time())
+        self._failures.add(error, ran_s=ran_s, session_lives=self._spark.lives)
+        self._update(keeps_failing=self._failures.keep)
+        self._spark.fails(self.name, ask_for_new_session=self._failures.ask_for_new_session)
+        self._stop.wait(self._failures.backoff_s)
+
+    # From a start to a stop
+
+    def _stream(self) -> Never:
+        """Run until a stop is asked for or something fails."""
+        self.to(StreamState.STARTING, error=None)
+        plan: Plan | None = None
+        while True:
+            work = self._choice.take(plan)
+            self._update(generation=work.generation.number)
+            plan = self._run_generation(work, planned=plan is not None)
+            self.to(StreamState.STARTING)
+
+    def _run_generation(self, work: Work, *, planned: bool) -> Plan:
+        """Catch up and go on in real time, until another generation has to begin; return why.
+
+        Args:
+            work: what to work on.
+            planned: whether it was begun on a plan.
+        """
+        driver = Driver(work.generations, work.generation)
+        snapshot: Snapshot | None = None
+        while True:
+            self.check_stop()
+            if snapshot is None:
+                began_s = time.monotonic()
+                snapshot = self._caught_up(work, driver)
+                if planned:
+                    self.upkeep.generation_took(time.monotonic() - began_s)
+                    planned = False
+            self.to(StreamState.RUNNING)
+            plan, newer = RealTime(self, work, driver, snapshot).run(self._settings.checkpoint_interval_s)
+            logger.info("%s: %s", plan.next.value, plan.reason)
+            self.to(StreamState.REFRESHING)
+            if plan.next is Next.NEW_GENERATION:
+                return plan
+            snapshot = None if plan.next is Next.CATCH_UP else newer or snapshot
+
+    def _caught_up(self, work: Work, driver: Driver) -> Snapshot:
+        """Work off what waits in the source; return what the query in real time joins after that."""
+        self.to(StreamState.CATCHING_UP)
+        self._catch_up(work, driver)
+        return self.snapshot(work)
+
+    def _catch_up(self, work: Work, driver: Driver) -> None:
+        """Work off what waits in the source."""
+        started, done = time.monotonic(), 0
+        joined = work.tables_in_memory()
+        with translated():
+            self.upkeep.catching_up(work, joined)
+            driver.claim()
+        with running(work.catch_up(joined, self.upkeep.narrow)) as query:
+            while not query.ended():
+                self.check_stop()
+                self.topics.look()
+                for report in query.reports():
+                    self.count(work, report)
+                    done += report.rows
+                    rate = done / (time.monotonic() - started)
+                    of = done + report.behind
+                    logger.info("catching up: %s of %s events, %s/s", f"{done:,}", f"{of:,}", f"{rate:,.0f}")
+            for report in query.reports():
+                self.count(work, report)
+                done += report.rows
+        logger.info("caught up: %s events in %.1f s", f"{done:,}", time.monotonic() - started)
+        self.upkeep.caught_up(work, self.topics.events_begin)
+        work.generations.pass_seed(work.generation)
+
+    def snapshot(self, work: Work) -> Snapshot:
+        """Write what a query in real time joins, as it is now."""
+        self.check_stop()
+        self._generation_at_snapshot = self.freshness.generation
+        # Unique: an instance that was frozen may still read or write its own while another has taken over.
+        name = f"{TABLES}{uuid.uuid4()}"
+        with self._spark.beside, ThreadPoolExecutor(1) as beside:
+            # A take-over waits for both.
+            tables_written = beside.submit(work.write_tables, name)
+            self.upkeep.snapshot(work, name, self._status.events)
+            tables_written.result()
+        with translated():
+            return Snapshot(work.tables_on_disk(name), name)
+
+    # What a turn in real time asks for
+
+    def plan(self, work: Work, joined: Mapping[str, DataFrame]) -> Plan | None:
+        """Return what has to come at the next commit, None when the query may go on as it is."""
+        if not self._tables.caught_up():
+            # Of tables that are being read anew, a part is there.
+            return None
+        with self._spark.beside:
+            if (plan := self.upkeep.plan(work, joined, self._status.events)) is not None:
+                return plan
+        newest = self.freshness.generation
+        if newest > max(work.generation.number, self._generation_at_snapshot):
+            # Another cluster's, on the same Kafka: results of this one would change nothing any more.
+            return Plan(Next.REFRESH, f"results of generation {newest} are published")
+        return None
+
+    def check_stop(self) -> None:
+        """Leave the work at hand when a stop is asked for."""
+        if self._stop.is_set():
+            raise Stopped
+
+    def count(self, work: Work, report: BatchReport) -> None:
+        """Take the counts of a finished batch into the status, and what it has looked at for the dead letters."""
+        if self._letters is not None:
+            self._letters.note(report.judged(work.source.topic, work.source.topic_id))
+            self._letters_are_due = True
+        if (committed := work.committed(report.batch)) not in (None, report.positions):
+            raise GenerationOutdated(
+                f"batch {report.batch} ended at {report.positions}, the checkpoint says {committed}"
+            )
+        self._failures.committed()
+        self._spark.works(self.name)
+        status = self._status
+        self._update(
+            events=status.events + report.events,
+            invalid=status.invalid + report.invalid,
+            behind=report.behind,
+            positions=report.positions,
+            batches_s=status.batches_s.plus(report.duration_s),
+            batch_ended_at_s=time.time(),
+            keeps_failing=False,
+        )
+
+    def write_letters(self, work: Work) -> None:
+        """Write the dead letters of the batches that have ended, beside the running query."""
+        if self._letters is None or not self._letters_are_due:
+            return
+        with self._spark.beside:
+            self._letters.note(self._tables.judged())
+            self._letters_are_due = self._letters.write(work.find_unusable)
+        self._update(dead_letters=dict(self._letters.counts))
+
+    def _update(self, **changes: Any) -> None:
+        self._status = replace(self._status, **changes)

@@ -1,0 +1,228 @@
+"""One generation of one store at work: the queries, the tables that they join, and jobs beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, Observation
+from pyspark.sql import functions as F
+
+from runtime.declaration import Store, Table, Topology
+from runtime.kafka.inspected import Judged
+from runtime.keys import Int64
+from runtime.records import NO_KEY
+from runtime.spark import offset_log
+from runtime.spark.plan_check import check_rows
+from runtime.spark.query import StreamQuery
+from runtime.spark.results import Results, SourceTopic, has_key, latest, published, with_at
+from runtime.spark.session import TASKS_BESIDE, Spark, read_parquet, translated
+from runtime.stream.generations import Generation, Generations
+from runtime.stream.tables import TableSource
+
+OBSERVED: Final = "events"
+_CATCH_UP: Final = {"availableNow": True}
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A generation with what its queries need.
+
+    Attributes:
+        topology: what is run.
+        store: whose results they are.
+        spark: the session.
+        generations: those of the store.
+        generation: what is worked on.
+        source: where events come from.
+        tables: the global tables.
+    """
+
+    topology: Topology
+    store: Store
+    spark: Spark
+    generations: Generations
+    generation: Generation
+    source: SourceTopic
+    tables: TableSource
+
+    @property
+    def results(self) -> Results:
+        """How results of this generation are made."""
+        return Results(self.store, self.source, self.generation.number)
+
+    # Queries
+
+    def catch_up(self, joined: Mapping[str, DataFrame], narrow: Callable[[DataFrame], DataFrame]) -> StreamQuery:
+        """Start working off what waits in the source, in micro-batches.
+
+        Args:
+            joined: the tables that `rows` is given.
+            narrow: leaves out events that change nothing.
+        """
+        with translated():
+            seed = None if self.generations.seed_is_passed(self.generation) else self.read_seed()
+            parts = self._parts(self.spark.events(self.source.topic, catching_up=True), joined, narrow, seed)
+            return self._start(self.results.of_parts(parts), _CATCH_UP)
+
+    def real_time(
+        self, joined: Mapping[str, DataFrame], narrow: Callable[[DataFrame], DataFrame], interval_s: int
+    ) -> StreamQuery:
+        """Start in real time, with batches of so many seconds; arguments as for `catch_up`."""
+        with translated():
+            parts = self._parts(self.spark.events(self.source.topic, catching_up=False), joined, narrow, None)
+            return self._start(self.results.of_parts(parts), {"realTime": f"{interval_s} seconds"})
+
+    def committed(self, batch: int) -> Mapping[int, int] | None:
+        """Return where a batch ended, by partition, as the checkpoint says; None when it does not say."""
+        with translated():
+            return offset_log.committed(self.generations.directory, self.generation.query, self.source.topic, batch)
+
+    def last_committed(self) -> Mapping[int, int] | None:
+        """Return where the next batch begins, by partition; None before the first commit."""
+        with translated():
+            return offset_log.last_committed(self.generations.directory, self.generation.query, self.source.topic)
+
+    def _parts(
+        self,
+        records: DataFrame,
+        joined: Mapping[str, DataFrame],
+        narrow: Callable[[DataFrame], DataFrame],
+        seed: DataFrame | None,
+    ) -> DataFrame:
+        judged = self.topology.source.format.judge(records)
+        counts = F.count(F.lit(1)).alias("total"), F.count("reason").alias("invalid")
+        events = judged.observe(OBSERVED, *counts).where("reason IS NULL").drop("reason")
+        rows = self.rows(narrow(events), joined)
+        if self.store.rows is not None:
+            check_rows(self.store, rows)
+        return self.results.parts(rows if seed is None else self.results.uncovered(rows, seed))
+
+    def rows(self, events: DataFrame, joined: Mapping[str, DataFrame]) -> DataFrame:
+        """Return the rows of usable events."""
+        at = with_at(events, self.source.topic)
+        return at if self.store.rows is None else self.store.rows(at, **joined)
+
+    def _start(self, results: DataFrame, trigger: Mapping[str, Any]) -> StreamQuery:
+        checkpoint = self.generations.directory.child(self.generation.query)
+        name = f"{self.topology.name}-{self.store.name}"
+        query = self.spark.start_query(name, results, self.store.topic, checkpoint, trigger=trigger)
+        return StreamQuery(query, self.source.topic)
+
+    # What the generation begins with
+
+    def published(self) -> DataFrame:
+        """Return the results that are published, as `runtime.spark.results.published`."""
+        return published(self.store, self.spark.published(self.store.topic))
+
+    def seed_of(self, results: DataFrame) -> DataFrame:
+        """Return the parts that published results are, as any store has them."""
+        return self.results.seed(latest(self.store, results.repartition(TASKS_BESIDE, self.store.key.name)))
+
+    def write_seed(self, parts: DataFrame) -> None:
+        """Write what the generation begins with."""
+        with translated():
+            write(parts, self.generations.directory.child(self.generation.seed))
+
+    def read_seed(self) -> DataFrame:
+        """Return what the generation began with."""
+        path = self.generations.directory.child(self.generation.seed)
+        return self.spark.session.read.option("__globPaths__", value=False).parquet(path)
+
+    def start_with_seed(self) -> StreamQuery:
+        """Start reading the seed into the state; that publishes it as results of this generation."""
+        with translated():
+            path = self.generations.directory.child(self.generation.seed)
+            parts = self.spark.session.readStream.schema(self.read_seed().schema).parquet(path)
+            return self._start(self.results.of_parts(parts), _CATCH_UP)
+
+    def begin_at(self, offsets: Mapping[int, int]) -> None:
+        """Have the query go on with the source at these offsets, once the seed is in the state."""
+        with translated():
+            offset_log.begin_at(self.generations.directory, self.generation.query, self.source.topic, offsets)
+
+    # Tables that rows joins
+
+    def tables_in_memory(self) -> dict[str, DataFrame]:
+        """Return the tables as they are now, for a query that does not wait until they are written."""
+        return {name: self._in_memory(table) for name, table in self.topology.joined(self.store).items()}
+
+    def write_tables(self, name: str) -> None:
+        """Write the tables as they are now.
+
+        Args:
+            name: of the snapshot; no other instance may have one of this name.
+        """
+        with translated():
+            for parameter, frame in self.tables_in_memory().items():
+                write(frame, self.snapshot_uri(name, parameter))
+
+    def tables_on_disk(self, name: str) -> dict[str, DataFrame]:
+        """Return the tables of a snapshot, as a query in real time takes them: as files."""
+        session = self.spark.session
+        return {
+            parameter: read_parquet(session, _schema(self.store, table), self.snapshot_uri(name, parameter))
+            for parameter, table in self.topology.joined(self.store).items()
+        }
+
+    def snapshot_uri(self, name: str, part: str) -> str:
+        """Return where a part of a snapshot is."""
+        return self.generations.directory.child(f"{self.generation.name}/{name}/{part}")
+
+    def _in_memory(self, table: Table) -> DataFrame:
+        key_type = pa.int64() if table.key.type is Int64 else pa.string()
+        if self.store.keys_only:
+            # Each once: a join must not double an event.
+            return in_memory(
+                self.spark, pa.table({table.key.name: pa.array(self.tables.keys(table.topic), key_type).unique()})
+            )
+        rows = dict(self.tables.rows(table.topic))
+        fields = {name: pa.array([row[name] for row in rows.values()], pa.string()) for name in table.fields}
+        return in_memory(self.spark, pa.table({table.key.name: pa.array(list(rows), key_type), **fields}))
+
+    # Beside a running query
+
+    def find_unusable(self, judged: Judged) -> dict[int, str]:
+        """Return the unusable events of a range, offset to reason."""
+        with translated():
+            records = self.topology.source.format.judge(self.spark.events_of(judged))
+            unusable = records.where("reason IS NOT NULL").select("offset", "reason")
+            without_key = self._without_key(records)
+            found = (
+                unusable if without_key is None else unusable.union(without_key).dropDuplicates(["offset"])
+            ).toArrow()
+        return dict(zip(found["offset"].to_pylist(), found["reason"].to_pylist(), strict=True))
+
+    def _without_key(self, judged: DataFrame) -> DataFrame | None:
+        """Return the usable events whose row has no key; None where `rows` needs tables, and so asks for a key itself."""
+        if self.store.joined:
+            return None
+        rows = self.rows(judged.where("reason IS NULL").drop("reason"), {})
+        return rows.where(~has_key(self.store)).select(
+            F.col("at.offset").alias("offset"), F.lit(NO_KEY).alias("reason")
+        )
+
+
+def newest_generation(results: DataFrame) -> tuple[DataFrame, Observation]:
+    """Return results as they are, and what tells their newest generation, `newest`, once they have been read."""
+    seen = Observation()
+    return results.observe(seen, F.max("made.generation").alias("newest")), seen
+
+
+def in_memory(spark: Spark, table: pa.Table) -> DataFrame:
+    """Return a small table in one partition."""
+    return spark.session.createDataFrame(table).coalesce(1)
+
+
+def write(frame: DataFrame, uri: str) -> None:
+    """Write a frame as Parquet, in one file."""
+    frame.coalesce(1).write.mode("overwrite").parquet(uri)
+
+
+def _schema(store: Store, table: Table) -> str:
+    fields = {} if store.keys_only else dict.fromkeys(table.fields, "string")
+    return ", ".join(
+        f"`{name}` {of_type}" for name, of_type in {table.key.name: table.key.type.spark, **fields}.items()
+    )

@@ -1,0 +1,79 @@
+"""The leaderboard: score events joined with players and products, the best scores of each product."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from runtime import Int64, Key, Limits, Store, Stream, Table, Text, Topology
+from topology.leaderboard.places import SPARE_FACTOR, Places
+from topology.leaderboard.shown import show
+from topology.leaderboard.topics import HIGH_SCORES, PLAYERS, PRODUCTS, SCORE_EVENTS
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from runtime.stream.upkeep import Care, Upkeep
+
+DEFAULT_LIMIT = 3
+STORE = "leader-boards"
+
+
+class ScoreEvents:
+    """How score events are read; the reader itself is loaded with Spark."""
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """The columns that rows are made of; the player of a plain event is still in its text."""
+        return {"text": "string", "score": "double", "product_id": "bigint", "player_id": "bigint"}
+
+    def judge(self, records: DataFrame) -> DataFrame:
+        """Return what each record says; see `topology.leaderboard.events.judge`."""
+        from topology.leaderboard.events import judge
+
+        return judge(records)
+
+
+def score_rows(events: DataFrame, players: DataFrame, products: DataFrame) -> DataFrame:
+    """Return an entry of a board for each event; see `topology.leaderboard.query.score_rows`."""
+    from topology.leaderboard.query import score_rows as rows
+
+    return rows(events, players, products)
+
+
+def upkeep(care: Care) -> Upkeep:
+    """Return what looks after floors and tables while the stream runs."""
+    from topology.leaderboard.upkeep import LeaderboardUpkeep
+
+    return LeaderboardUpkeep(care)
+
+
+def leaderboard(depth: int = 10) -> Topology:
+    """Return the topology.
+
+    Args:
+        depth: the most entries that are served of a board; twice as many are kept.
+    """
+    named = {"name": Text}
+    return Topology(
+        name="leaderboard",
+        source=Stream(SCORE_EVENTS, ScoreEvents()),
+        tables=[Table(topic, Key("id", Int64), named, key_field="id") for topic in (PLAYERS, PRODUCTS)],
+        stores=[
+            Store(
+                STORE,
+                topic=HIGH_SCORES,
+                rows=score_rows,
+                key=Key("product_id", Int64),
+                values=Places(depth * SPARE_FACTOR),
+                show=show(depth),
+                limits=Limits(min(DEFAULT_LIMIT, depth), depth),
+                keys_only=True,
+            )
+        ],
+        upkeep=upkeep,
+        settings={"DEPTH": depth},
+        about="The best scores of each product, with the names of now.",
+    )
+
+
+LEADERBOARD = leaderboard()

@@ -1,0 +1,292 @@
+"""The value of a board: its best entries, known and pending, in Spark and in Python.
+
+An entry and its merge are spelled here, once in each language, and a property test holds the two to each other.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from runtime.errors import InvalidRecord
+from runtime.records import ID_MAX, ID_MIN, json_object
+from runtime.values import Values
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+SPARE_FACTOR: Final = 2
+"""A board keeps this many times the served depth, so that a few deletes leave no hole."""
+
+NOT_A_BOARD: Final = "not a board"
+
+# A place on a board. The fields stand in ranking order and all count upwards, so that Spark's own struct comparison
+# ranks: the higher score, then the earlier timestamp, then the lower partition and offset.
+ENTRY: Final = "struct<score: double, neg_timestamp: bigint, neg_partition: int, neg_offset: bigint, player_id: bigint>"
+PLACES: Final = f"array<{ENTRY}>"
+_PUBLISHED_ENTRY: Final = "struct<score: double, player_id: bigint, timestamp: bigint, partition: int, offset: bigint>"
+
+
+class Entry(NamedTuple):
+    """One place on a board; compares by all fields, so that a set of entries holds a repeat once."""
+
+    score: float
+    timestamp_ms: int
+    partition: int
+    offset: int
+    player_id: int
+
+
+def rank(entry: Entry) -> tuple[float, int, int, int, int]:
+    """Return the sort key that puts the best entry first: the score, then the earlier record; as `ENTRY` in Spark."""
+    return (-entry.score, entry.timestamp_ms, entry.partition, entry.offset, -entry.player_id)
+
+
+class Board(NamedTuple):
+    """The best entries of one product, best first.
+
+    Attributes:
+        generation: of which it is, as the record says itself.
+        known: entries whose player and product existed when they were processed.
+        pending: entries of which one did not exist yet.
+        pending_lost: how many entries fell out of the pending list in this generation.
+    """
+
+    generation: int
+    known: tuple[Entry, ...]
+    pending: tuple[Entry, ...]
+    pending_lost: int = 0
+
+    def ranked(self) -> list[Entry]:
+        """Return every entry once, best first. An entry read again after a failure may stand in both lists."""
+        return sorted({*self.known, *self.pending}, key=rank)
+
+    def to_json(self) -> bytes:
+        """Return the record's value, as Spark writes it."""
+        board = {
+            "generation": self.generation,
+            "known": [_entry_to_json(entry) for entry in self.known],
+            "pending": [_entry_to_json(entry) for entry in self.pending],
+            "pending_lost": self.pending_lost,
+        }
+        return json.dumps(board, separators=(",", ":")).encode()
+
+    @classmethod
+    def from_json(cls, value: bytes) -> Board:
+        """Return the board that a record's value is.
+
+        Raises:
+            InvalidRecord: the bytes are no board.
+        """
+        fields = json_object(value)
+        try:
+            return cls(
+                generation=int(fields["generation"]),
+                known=tuple(_entry_from_json(entry) for entry in fields["known"]),
+                pending=tuple(_entry_from_json(entry) for entry in fields["pending"]),
+                pending_lost=int(fields["pending_lost"]),
+            )
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise InvalidRecord(NOT_A_BOARD, repr(error)) from error
+
+
+@dataclass(frozen=True)
+class Places(Values):
+    """The best entries of a board: a lattice.
+
+    Law: the lists of two boards of one generation merge as sets of entries, best first, cut at `kept`.
+
+    Attributes:
+        kept: how many entries each list keeps.
+    """
+
+    kept: int
+
+    @property
+    def lattice(self) -> bool:
+        return True
+
+    @property
+    def columns(self) -> Mapping[str, str]:
+        return {"entry": ENTRY.replace(" ", ""), "known": "boolean"}
+
+    # Spark
+
+    @property
+    def published_schema(self) -> str:
+        lists = f"known array<{_PUBLISHED_ENTRY}>, pending array<{_PUBLISHED_ENTRY}>"
+        return f"generation bigint, {lists}, pending_lost bigint"
+
+    def published_generation(self) -> Column:
+        from pyspark.sql import functions as F
+
+        return F.col("values.generation")
+
+    def is_published(self) -> Column:
+        from pyspark.sql import functions as F
+
+        return F.expr("values.known IS NOT NULL AND values.pending IS NOT NULL AND values.pending_lost IS NOT NULL")
+
+    def parts(self, rows: DataFrame) -> list[Column]:  # noqa: ARG002  # by name
+        from pyspark.sql import functions as F
+
+        weight = F.lit(1).cast("bigint").alias("part_weight")
+        return [F.col("entry").alias("part_entry"), F.col("known").alias("part_known"), weight]
+
+    def parts_of_published(self, published: DataFrame) -> DataFrame:
+        from pyspark.sql import functions as F
+
+        lists = {
+            name: F.expr(f"transform(values.{name}, e -> {_AS_ENTRY})").cast(PLACES) for name in ("known", "pending")
+        }
+        return exploded(published.withColumns(lists).drop("values"))
+
+    def aggregates(self) -> list[Column]:
+        from pyspark.sql import functions as F
+
+        best = f"max_by(part_entry, part_entry, {self.kept})"
+        lost = f"greatest(coalesce(sum(part_weight) FILTER (WHERE NOT part_known), 0) - {self.kept}, 0)"
+        return [
+            F.expr(f"{best} FILTER (WHERE part_known)").alias("known"),
+            F.expr(f"{best} FILTER (WHERE NOT part_known)").alias("pending"),
+            F.expr(lost).alias("pending_lost"),
+        ]
+
+    def published(self, generation: int) -> list[Column]:
+        from pyspark.sql import functions as F
+
+        own = F.lit(generation).cast("bigint").alias("generation")
+        return [own, _published("known"), _published("pending"), F.col("pending_lost")]
+
+    def uncovered(self, rows: DataFrame, seed: DataFrame, key: str) -> DataFrame:
+        """Return the rows whose entries are not in the seed: the state holds an entry once for each time it saw it."""
+        from pyspark.sql import functions as F
+
+        of_seed = seed.where("part_entry IS NOT NULL").select(F.col(key), F.col("part_entry").alias("entry")).distinct()
+        return rows.join(F.broadcast(of_seed), [key, "entry"], "left_anti")
+
+    # Python
+
+    def parse(self, value: bytes) -> Board:
+        return Board.from_json(value)
+
+    def to_json(self, values: Board) -> bytes:
+        return values.to_json()
+
+    def row(self, value: bytes) -> Mapping[str, Any]:
+        return self.row_of(Board.from_json(value))
+
+    def row_of(self, values: Board) -> Mapping[str, Any]:
+        return {"board": values}
+
+    def merge(self, held: Board, new: Board) -> Board:
+        """Return the board that has seen what both have seen."""
+        if held == new:
+            return new
+        return Board(
+            generation=new.generation,
+            known=_best(held.known, new.known, self.kept),
+            pending=_best(held.pending, new.pending, self.kept),
+            pending_lost=max(held.pending_lost, new.pending_lost),
+        )
+
+    def stands_for(self, record: Board, merged: Board) -> bool:
+        """Return whether a record says all that the board does which came of merging it.
+
+        So does one that has an entry as known which was pending before: its player or product was created, and the
+        query that made the record read the event again. The merged board has such an entry in both lists.
+        """
+        known = set(record.known)
+        return (
+            record.pending_lost == merged.pending_lost
+            and known.issuperset(merged.known)
+            and known.union(record.pending) == {*merged.known, *merged.pending}
+        )
+
+    def generation_of(self, values: Board) -> int:
+        return values.generation
+
+
+_AS_ENTRY: Final = (
+    "named_struct('score', e.score, 'neg_timestamp', -e.timestamp, 'neg_partition', -e.partition,"
+    " 'neg_offset', -e.offset, 'player_id', e.player_id)"
+)
+"""A published entry as `ENTRY`."""
+
+
+def _published(name: str) -> Column:
+    """Return a list of entries as it is published; a null list is empty, since JSON would leave it out."""
+    from pyspark.sql import functions as F
+
+    entry = (
+        "named_struct('score', e.score, 'player_id', e.player_id, 'timestamp', -e.neg_timestamp,"
+        " 'partition', -e.neg_partition, 'offset', -e.neg_offset)"
+    )
+    return F.expr(f"transform(coalesce({name}, array()), e -> {entry})").alias(name)
+
+
+def exploded(boards: DataFrame) -> DataFrame:
+    """Return the parts that boards are: an entry a row, and one more of the board itself.
+
+    Args:
+        boards: a product's id, columns that stay in the row of the board itself, and `known` and `pending` as `PLACES`.
+    """
+    from pyspark.sql import functions as F
+
+    entries = F.expr(
+        "concat(array(named_struct('entry', NULL, 'known', NULL)),"
+        " transform(coalesce(known, array()), e -> named_struct('entry', e, 'known', true)),"
+        " transform(coalesce(pending, array()), e -> named_struct('entry', e, 'known', false)))"
+    ).cast(f"array<struct<entry: {ENTRY}, known: boolean>>")
+    product, *others = (name for name in boards.columns if name not in ("known", "pending"))
+    each = boards.select(product, *others, F.posexplode(entries).alias("place", "part"))
+    once = [F.when(F.col("place") == 0, F.col(name)).alias(name) for name in others]
+    part = [F.col(f"part.{name}").alias(f"part_{name}") for name in ("entry", "known")]
+    # None counts as one that could be lost: its event may come again.
+    return each.select(product, *once, *part, F.lit(0).cast("bigint").alias("part_weight"))
+
+
+def entries_of(lists: str, name: str) -> str:
+    """Return the SQL of the union of one list of several boards, as `PLACES`, best first.
+
+    Args:
+        lists: a column of boards as they are published.
+        name: which of their lists.
+    """
+    every = f"sort_array(flatten(transform({lists}, board -> transform(board.{name}, e -> {_AS_ENTRY}))), false)"
+    # Equal ones stand beside each other. To look for each among all others takes minutes once a product has some
+    # thousand records.
+    return f"transform(array({every}), every -> filter(every, (e, i) -> i = 0 OR e <> every[i - 1]))[0]"
+
+
+def _best(left: tuple[Entry, ...], right: tuple[Entry, ...], kept: int) -> tuple[Entry, ...]:
+    return left if left == right else tuple(sorted({*left, *right}, key=rank)[:kept])
+
+
+def _entry_to_json(entry: Entry) -> dict[str, float]:
+    return {
+        "score": entry.score,
+        "player_id": entry.player_id,
+        "timestamp": entry.timestamp_ms,
+        "partition": entry.partition,
+        "offset": entry.offset,
+    }
+
+
+def _entry_from_json(fields: dict[str, Any]) -> Entry:
+    score = float(fields["score"])
+    if not math.isfinite(score):
+        raise ValueError(f"score {score}")
+    player_id = int(fields["player_id"])
+    if not ID_MIN <= player_id <= ID_MAX:
+        raise ValueError(f"player id {player_id}")
+    return Entry(
+        score=score,
+        timestamp_ms=int(fields["timestamp"]),
+        partition=int(fields["partition"]),
+        offset=int(fields["offset"]),
+        player_id=player_id,
+    )

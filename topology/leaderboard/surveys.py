@@ -1,0 +1,183 @@
+"""What the leaderboard's stream has to do next: when floors are old, and what changed tables ask for; without Spark."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from runtime.stores.global_table import TableChanges
+from runtime.stream.freshness import Freshness
+from runtime.stream.plan import Next, Plan
+
+_ENOUGH_BOARDS: Final = 1_000
+
+
+class Survey(NamedTuple):
+    """What the boards say about the tables that they were made with.
+
+    Attributes:
+        newly_known: pending entries whose player and product exist now and did not when the query started.
+        short_boards: boards of existing products that were full and have fewer than `depth` entries left to show.
+        pending_lost: entries that fell out of a pending list, of boards that they may have a place on by now.
+        pending_shown: pending entries whose player and product exist now, so that they are shown.
+        at_risk: those of them in a full list: the next better one of an unknown id pushes one out.
+    """
+
+    newly_known: int
+    short_boards: int
+    pending_lost: int
+    pending_shown: int
+    at_risk: int
+
+
+def floors_are_old(read: int, unchanged: int) -> bool:
+    """Return whether most boards of a while changed nothing: newer floors would keep their scores from the query.
+
+    Args:
+        read: boards that this instance has read, of those that the query has written: the ones of its own copies.
+        unchanged: those among them that changed nothing.
+    """
+    return read >= _ENOUGH_BOARDS and unchanged > read / 2
+
+
+class FloorsAge:
+    """Whether the floors are old, by what became of the boards that were written lately.
+
+    Args:
+        freshness: of the boards that this instance reads, of all that the query writes: the ones of its own copies.
+    """
+
+    def __init__(self, freshness: Freshness) -> None:
+        self._freshness = freshness
+        self._count_anew()
+
+    def are_old(self) -> bool:
+        """Return whether they are; see `floors_are_old`."""
+        return floors_are_old(self._freshness.read - self._read, self._freshness.unchanged - self._unchanged)
+
+    def committed(self) -> None:
+        """Note the end of a batch: what was written before it counts no more, unless it is why they are old."""
+        if not self.are_old():
+            self._count_anew()
+
+    def _count_anew(self) -> None:
+        self._read, self._unchanged = self._freshness.read, self._freshness.unchanged
+
+
+def plan_refresh(
+    survey: Survey, *, rows_added: bool, rows_added_since: bool, rows_deleted: bool, may_begin_anew: bool
+) -> Plan | None:
+    """Decide what the changed tables ask for, or None when the query needs nothing new.
+
+    Args:
+        survey: how the boards and the tables of now fit together.
+        rows_added: whether players or products were added since the generation began: only then what was lost while
+            they were unknown may be known by now.
+        rows_added_since: whether some were added since the query's snapshot.
+        rows_deleted: whether some were deleted since the query's snapshot.
+        may_begin_anew: whether the last generation is long enough ago.
+    """
+    if may_begin_anew and survey.short_boards:
+        return Plan(Next.NEW_GENERATION, f"deletes left {survey.short_boards} boards with places to fill")
+    if may_begin_anew and survey.pending_lost and rows_added:
+        return Plan(Next.NEW_GENERATION, f"{survey.pending_lost} pending scores were lost, and may be known by now")
+    if may_begin_anew and survey.at_risk:
+        # The state goes on having them as pending. Once one is pushed out, only its event could bring it back.
+        return Plan(Next.NEW_GENERATION, f"{survey.at_risk} scores that are shown may be pushed out by unknown ids")
+    if survey.newly_known:
+        return Plan(Next.REFRESH, f"{survey.newly_known} pending scores have become known")
+    if survey.pending_lost and rows_added_since:
+        # Who was added may play: the query would lose more of their scores among those of unknown ids.
+        return Plan(Next.REFRESH, "players or products were added, and pending scores are lost")
+    if rows_deleted:
+        # Who was deleted may go on playing: the query would give places to scores that nobody is shown.
+        return Plan(Next.REFRESH, "players or products were deleted")
+    return None
+
+
+class Surveys:
+    """When the boards have to be compared with the tables, and what the result asks for.
+
+    Args:
+        every_s: the least time between two surveys in seconds.
+        now_s: monotonic time in seconds.
+    """
+
+    def __init__(self, every_s: float, now_s: Callable[[], float] = time.monotonic) -> None:
+        self._every_s = every_s
+        self._now_s = now_s
+        self._added_before_generation: int | None = None
+        self._in_snapshot = TableChanges(0, 0)
+        self._surveyed: TableChanges | None = None
+        self._surveyed_at_s = -math.inf
+        self._surveyed_events = 0
+        self._pending_are_shown = False
+        self._look_again_at_s = math.inf
+        self._may_begin_anew_at_s = -math.inf
+
+    def works_on_generation(self, added_before: int | None) -> None:
+        """Note another generation.
+
+        Args:
+            added_before: how many rows had been added when it began. None when another process began it: rows were
+                added since then, for all that is known.
+        """
+        self._added_before_generation = added_before
+
+    def generation_took(self, took_s: float) -> None:
+        """Note how long a new generation took: reading everything again may take a tenth of the time, not all of it."""
+        self._may_begin_anew_at_s = self._now_s() + 10 * took_s
+
+    def snapshot_taken(self, changes: TableChanges, events: int) -> None:
+        """Note how the tables are that the next query joins, and how many score events have been read."""
+        self._in_snapshot = changes
+        # What was deleted before the snapshot may have left places to fill.
+        self._note(None, events)
+
+    def is_due(self, changes: TableChanges, events: int) -> bool:
+        """Return whether to compare now.
+
+        Args:
+            changes: how the tables have changed by now.
+            events: score events that have been read.
+        """
+        if self._now_s() - self._surveyed_at_s < self._every_s:
+            return False
+        # Who has come to exist since the snapshot is pending to the query, from the first score on; and scores that are
+        # shown and pending can be pushed out.
+        pending_matter = changes.added > self._in_snapshot.added or self._pending_are_shown
+        may_have_changed = pending_matter and events > self._surveyed_events
+        return may_have_changed or changes != self._surveyed or self._now_s() >= self._look_again_at_s
+
+    def begin(self, changes: TableChanges, events: int) -> None:
+        """Note that they are compared; see `is_due`."""
+        self._note(changes, events)
+
+    def plan(self, survey: Survey, changes: TableChanges) -> Plan | None:
+        """Return what a survey asks for, None when the query needs nothing new.
+
+        Args:
+            survey: how the boards and the tables fit together.
+            changes: how the tables had changed when it was begun.
+        """
+        self._pending_are_shown = survey.pending_shown > 0
+        may_begin_anew = self._now_s() >= self._may_begin_anew_at_s
+        if not may_begin_anew and (survey.short_boards or survey.pending_lost or survey.at_risk):
+            # When that may be mended, also if no table changes until then.
+            self._look_again_at_s = self._may_begin_anew_at_s
+        before = self._added_before_generation
+        return plan_refresh(
+            survey,
+            rows_added=before is None or changes.added > before,
+            rows_added_since=changes.added > self._in_snapshot.added,
+            rows_deleted=changes.deleted > self._in_snapshot.deleted,
+            may_begin_anew=may_begin_anew,
+        )
+
+    def _note(self, surveyed: TableChanges | None, events: int) -> None:
+        """Note how the tables were when they were last compared with the boards; None: they have to be once more."""
+        self._surveyed, self._surveyed_at_s = surveyed, self._now_s()
+        self._surveyed_events = events
+        self._look_again_at_s = math.inf

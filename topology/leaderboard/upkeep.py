@@ -1,0 +1,177 @@
+"""What the leaderboard needs while its stream runs: floors, a first look, and surveys of how boards fit the tables.
+
+Floors keep events from the query that cannot reach their board. They are a snapshot of when the query started; they only
+rise, so an old one lets too much through and never too little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from runtime.errors import GenerationOutdated
+from runtime.kafka.connection import KafkaConnection
+from runtime.kafka.ids import TopicDescription
+from runtime.spark.session import read_parquet, translated
+from runtime.stream.generations import Generation, Generations
+from runtime.stream.plan import Next, Plan
+from runtime.stream.upkeep import Care, Upkeep
+from runtime.stream.work import Work, in_memory, newest_generation, write
+from topology.leaderboard import boards
+from topology.leaderboard.first_look import FirstLook, NewestEvents
+from topology.leaderboard.query import above_floor
+from topology.leaderboard.surveys import FloorsAge, Surveys
+from topology.leaderboard.topics import PLAYERS, PRODUCTS
+
+_UNREAD: Final = "floors-unread"
+"""There while the first query joins floors of events that it has yet to read."""
+
+
+class LeaderboardUpkeep(Upkeep):
+    """Looks after floors, and after what deleted and created players and products ask for.
+
+    Args:
+        care: what it looks at.
+    """
+
+    def __init__(self, care: Care) -> None:
+        super().__init__(care)
+        assert care.store.limits is not None, "a board is a list"
+        self._depth = care.store.limits.most
+        self._kept: int = care.store.record.kept  # type: ignore[attr-defined]  # of Places
+        self._floors: DataFrame | None = None
+        self._look: FirstLook | None = None
+        self._newest: NewestEvents | None = None
+        self._surveys = Surveys(care.refresh_s)
+        self._floors_age = FloorsAge(care.freshness)
+        self._generation = 0
+
+    # A generation begins
+
+    def look_ahead(self, kafka: KafkaConnection, topics: Mapping[str, TopicDescription]) -> FirstLook:
+        """Look at the newest events while Spark starts."""
+        self._look = FirstLook(kafka, topics)
+        return self._look
+
+    def why_begin(self, generations: Generations, generation: Generation) -> str | None:
+        """Return why a generation cannot be gone on with.
+
+        What was dropped for the events that its floors came from is in no state, and they may count no more.
+        """
+        if generations.directory.exists(f"{generation.name}/{_UNREAD}"):
+            return "the last one ended in a backlog whose floors came from events that it had yet to read"
+        return None
+
+    def seed(self, work: Work, published: DataFrame, *, tables_are_new: bool) -> DataFrame:
+        """Return the boards so far, without the entries of deleted players and products."""
+        players, products = self._rows_of_now(work)
+        merged = boards.merged(published)
+        return boards.parts(boards.seed(merged, players, products, self._kept, tables_are_new=tables_are_new))
+
+    def begun(self, work: Work, *, anew: bool) -> None:
+        """Note which generation is worked on; take what has been seen of the newest events if it has no boards."""
+        added = self.care.tables.changes().added
+        # A query that goes on has read some of them when other players were known.
+        look, self._look = self._look, None
+        self._newest = look.take() if look is not None and anew and not work.generation.seeded else None
+        self._floors = None
+        if anew:
+            self._surveys.works_on_generation(added)
+        elif work.generation.number != self._generation:
+            self._surveys.works_on_generation(None)
+        self._generation = work.generation.number
+
+    def generation_took(self, took_s: float) -> None:
+        """Note how long a new generation took: reading everything again may take a tenth of the time, not all of it."""
+        self._surveys.generation_took(took_s)
+
+    # Catching up
+
+    def catching_up(self, work: Work, joined: Mapping[str, DataFrame]) -> None:  # noqa: ARG002
+        """Take the floors of a snapshot; without one those of the seed, or of the newest events.
+
+        To read all boards first takes longer than what the floors of a short backlog would save.
+        """
+        if self._floors is not None:
+            return
+        if work.generation.seeded:
+            self._floors = boards.seed_floors(work.read_seed(), self._kept)
+        elif self._newest is not None:
+            # Whoever counts for a floor has to be known to the query, so both take the same ids.
+            players, products = (pa.array(self.care.tables.keys(topic), pa.int64()) for topic in (PLAYERS, PRODUCTS))
+            of_newest = self._newest.floors(players, products, self._kept)
+            if of_newest.num_rows:
+                work.generations.directory.write_text(f"{work.generation.name}/{_UNREAD}", "")
+                self._floors = in_memory(work.spark, of_newest)
+
+    def narrow(self, events: DataFrame) -> DataFrame:
+        """Drop the events below their board's floor."""
+        return events if self._floors is None else above_floor(events, self._floors)
+
+    def caught_up(self, work: Work, begin: Callable[[], Mapping[int, int]]) -> None:
+        """Have the floors of the newest events, if there were any, count for good, now that their backlog has been read.
+
+        Raises:
+            GenerationOutdated: some of these events were deleted before they were read.
+        """
+        name = f"{work.generation.name}/{_UNREAD}"
+        if self._newest is None or not work.generations.directory.exists(name):
+            return
+        if not self._newest.still_there(begin()):
+            raise GenerationOutdated("the newest score events were deleted before they were read")
+        work.generations.directory.delete(name)
+
+    # Real time
+
+    def snapshot(self, work: Work, name: str, events: int) -> None:
+        """Write the floors of now.
+
+        Raises:
+            GenerationOutdated: stores ignore what this generation publishes.
+        """
+        # Before the rows are read: a change in between is then seen as one that the snapshot lacks.
+        self._surveys.snapshot_taken(self.care.tables.changes(), events)
+        self._floors_age = FloorsAge(self.care.freshness)
+        uri = work.snapshot_uri(name, "floors")
+        with translated():
+            published, seen = newest_generation(work.published())
+            own = boards.of_generation(boards.merged(published), work.generation.number, self._kept)
+            write(boards.floors(own, self._kept), uri)
+            newest = seen.get["newest"] or 0
+            self._floors = read_parquet(work.spark.session, boards.FLOORS_SCHEMA, uri)
+        if newest > work.generation.number:
+            raise GenerationOutdated(f"boards of generation {newest} are published, it is {work.generation.number}")
+
+    def committed(self) -> None:
+        """Note the end of a batch: what was written before it tells no more whether floors are old."""
+        self._floors_age.committed()
+
+    def plan(self, work: Work, joined: Mapping[str, DataFrame], events: int) -> Plan | None:
+        """Compare the boards with the tables of now, when that is due; look whether floors are old."""
+        if (plan := self._survey(work, joined, events)) is not None:
+            return plan
+        if self._floors_age.are_old():
+            return Plan(Next.REFRESH, "most boards that are written change nothing")
+        return None
+
+    def _survey(self, work: Work, joined: Mapping[str, DataFrame], events: int) -> Plan | None:
+        changes = self.care.tables.changes()
+        if not self._surveys.is_due(changes, events):
+            return None
+        self._surveys.begin(changes, events)
+        with translated():
+            survey = boards.survey(
+                boards.of_generation(boards.merged(work.published()), work.generation.number, self._kept),
+                before=(joined[PLAYERS], joined[PRODUCTS]),
+                now=self._rows_of_now(work),
+                depth=self._depth,
+                kept=self._kept,
+            )
+        return self._surveys.plan(survey, changes)
+
+    def _rows_of_now(self, work: Work) -> tuple[DataFrame, DataFrame]:
+        now = work.tables_in_memory()
+        return now[PLAYERS], now[PRODUCTS]
