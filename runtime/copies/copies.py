@@ -45,6 +45,7 @@ class Copies:
         results: the copies of result topics, by the name of the store.
         tables: the copies of tables, by the name of the topic.
         unusable: the records that could not be used, counted.
+        freshness: how long events took to the results of each store.
         active: the partitions that this instance is active for; it is a standby for all others that it holds.
         trouble: why nothing is filled now; empty when it is.
         state_trouble: why the stores cannot be written; empty when they can.
@@ -67,6 +68,7 @@ class Copies:
             )
             for table in topology.tables
         }
+        self.freshness = {name: held.freshness for name, held in self.results.items()}
         self.active: frozenset[int] = frozenset()
         self.trouble = self.state_trouble = ""
         self.changed = asyncio.Event()

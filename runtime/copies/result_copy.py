@@ -138,10 +138,8 @@ class ResultCopy(StoreCopy):
         stored = self.store.get(self._key_type.encode(key))
         if stored is None:
             return None
-        headers = results.made_of(stored).to_headers()
-        return ResultRecord(
-            self.topic, partition, self._key_type.text(key).encode(), results.values_of(stored), headers
-        )
+        text, headers = self._key_type.text(key), results.made_of(stored).to_headers()
+        return ResultRecord(self.topic, partition, text.encode(), results.values_of(stored), headers)
 
     def _use(self, record: Record) -> None:
         key, encoded = self._key(record)

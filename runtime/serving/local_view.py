@@ -64,7 +64,7 @@ class LocalView(View):
     def shown(self) -> dict[int, int]:
         """Return how many rows are known to be shown, by partition; does nothing to find out."""
 
-    async def keep_warm(self) -> None:  # noqa: B027  # only what is rendered can be made ahead
+    async def keep_warm(self) -> None:
         """Do ahead what reads would have to wait for, until cancelled; returns when there is nothing of the kind."""
 
     # Following the copies

@@ -27,7 +27,7 @@ from runtime.serving.view import EVERYTHING, Range, Rendered, tagged
 logger = logging.getLogger(__name__)
 
 _AT_ONCE: Final = 32
-"""A row that more results look at than this has them rendered again in the background: no read waits for all of them."""
+"""A row that more results look at has them rendered again in the background, so that no read waits for all of them."""
 _SLICE_S: Final = 0.002
 _NO_LIST: Final = Limits(default=0, most=0)
 
@@ -263,7 +263,6 @@ class RenderedView(LocalView):
     def _render(self, partition: int, key: KeyValue, values: Mapping[str, Any]) -> Rendered | None:
         """Render a row for the default limit and keep it."""
         # 1. Render, and note what a reader of any limit looks at: the missing ones too, they may come to exist.
-        self._lookups.begin()
         rendered = self._rendered_at(self._shown(key, values), self._default_limit)
         looked_at = self._lookups.looked_at()
         # 2. Keep the bytes.
@@ -283,6 +282,7 @@ class RenderedView(LocalView):
 
     def _shown(self, key: KeyValue, values: Mapping[str, Any]) -> Any:
         """Return what is shown of a row, at most as much of a list as anybody may ask for; None when it is hidden."""
+        self._lookups.begin()
         try:
             shown = self._show(self._row(key, values), self._lookups.tables)
         except LeaderboardError:

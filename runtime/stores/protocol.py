@@ -20,7 +20,7 @@ class Fill(NamedTuple):
         current_at_ms: when it last held all that the topic did, as wall-clock time. Deletes that Kafka has dropped
             since may be missing from what it reads next.
         rows: how many rows the store holds; of a table's, deletes that it remembers are not counted.
-        uncertain: how many of what a table's store holds are deletes, or keys that may lie in another partition as well.
+        uncertain: how many of what a table's store holds are deletes, or keys that may lie in another partition too.
     """
 
     topic_id: str

@@ -1,7 +1,7 @@
 """A store on disk: one RocksDB database a topic partition.
 
-Keys are behind a `d`. What is known about the store itself lies under `m`, which no key can reach. Follows quix-streams `state/rocksdb/partition.py` in that values and
-position share one write batch.
+Keys are behind a `d`. What is known about the store itself lies under `m`, which no key can reach. Follows quix-streams
+`state/rocksdb/partition.py` in that values and position share one write batch.
 """
 
 from __future__ import annotations
