@@ -5,9 +5,8 @@ The three inputs belong to producers, the two others to the service; each side c
 
 from __future__ import annotations
 
-from types import MappingProxyType
-
-from runtime.kafka.topics import MIB, RESULTS, TABLE, TopicSpec
+from runtime.kafka.topics import DEAD_LETTERS as OF_DEAD_LETTERS
+from runtime.kafka.topics import RESULTS, TABLE, TopicSpec
 
 SCORE_EVENTS = "score-events"
 PLAYERS = "players"
@@ -16,6 +15,5 @@ HIGH_SCORES = "high-scores"
 SCORE_EVENTS_INVALID = "score-events-invalid"
 
 INPUTS = (TopicSpec(SCORE_EVENTS, 4), TopicSpec(PLAYERS, 4, TABLE), TopicSpec(PRODUCTS, 4, TABLE))
-# A copy is larger than what it copies: it says where from and why.
-DEAD_LETTERS = TopicSpec(SCORE_EVENTS_INVALID, 1, MappingProxyType({"max.message.bytes": str(8 * MIB)}))
+DEAD_LETTERS = TopicSpec(SCORE_EVENTS_INVALID, 1, OF_DEAD_LETTERS)
 OUTPUTS = (TopicSpec(HIGH_SCORES, 4, RESULTS), DEAD_LETTERS)
