@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final, Literal, NamedTuple
 
 from runtime.declaration import Store, Table, Topology
@@ -23,7 +24,7 @@ class Node:
         kind: what it is; a sink is the source of a store as well.
         brief: a few words, for a picture.
         text: what it is or does, in one line.
-        lane: the way of the stream is 0, further stores are below it; tables go beside it, at -1 and where there is room.
+        lane: the way of the stream is 0, further stores have those below it; tables go beside it, at -1 and so on.
         function: of a step, the function that does it, if there is one.
     """
 
@@ -93,7 +94,7 @@ def _branch(topology: Topology, number: int) -> _Branch:
     nodes = tuple(_way(topology, store, number))
     ways = (_READ, *(node.name for node in nodes), _ANSWER)
     joined = ((table.topic, nodes[0].name) for table in topology.joined(store).values())
-    return _Branch(nodes, (*zip(ways, ways[1:], strict=False), *joined))
+    return _Branch(nodes, (*pairwise(ways), *joined))
 
 
 def _way(topology: Topology, store: Store, number: int) -> Iterator[Node]:

@@ -54,7 +54,7 @@ TABLE = MappingProxyType(
 )
 _COMPACTED_AFTER_MS = 5 * 60 * 1000
 """Longer than a batch and a take-over. A driver that repeats what another one has written may for a while publish less
-of a key than is published already: compaction must not take the better record meanwhile, which no copy may have read."""
+of a key than is published already: compaction must not take the better record before every copy has read it."""
 
 # Results are written over and over. Only closed segments are compacted, so small ones, closed at least once a minute,
 # keep the topic near the size of its rows and a restore short.
