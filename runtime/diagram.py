@@ -1,17 +1,17 @@
-"""The topology as a picture: an SVG that stands alone, light and dark, and Mermaid text for documents.
+"""A described topology as text, as Mermaid text for documents, and as an SVG that stands alone, light and dark.
 
-The layout is a pure function of the description: a node's rank is the longest way to it, tables stand right before what
-first needs them, and a lane is the side of the stream that it is on.
+The layout is a pure function of the description: a node's rank is the longest way to it from the stream; tables and
+their stores stand right before what first needs them; a lane is the side of the stream that it is on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from typing import Final
 
-from topology.leaderboard.description import FLOWS, NODES, SUMMARY, Kind, Node
+from runtime.description import Description, Kind, Node
 
 _MERMAID: Final[Mapping[Kind, tuple[str, str]]] = {
     "stream": ('[/"', '"/]'),
@@ -61,56 +61,74 @@ class _Layout:
     margin: int = 6
 
     def corner(self, rank: int, lane: int) -> tuple[int, int]:
-        """Return the upper left corner of a node."""
+        """Return the upper left corner of a node; the first lane is 0 here."""
         along, across = (self.width, self.height) if self.across_page else (self.height, self.width)
         first = self.margin + rank * (along + self.gap_along)
-        second = self.margin + (lane + 1) * (across + self.gap_across)
+        second = self.margin + lane * (across + self.gap_across)
         return (first, second) if self.across_page else (second, first)
 
 
 _ACROSS: Final = _Layout(across_page=True, width=132, height=50, gap_along=20, gap_across=30)
+_NAME_PX: Final = 7
+_BRIEF_PX: Final = 6
+"""How wide a letter is, about."""
 _DOWN: Final = _Layout(across_page=False, width=134, height=46, gap_along=24, gap_across=14)
 
 
-def ranks() -> dict[str, int]:
+def ranks(description: Description) -> dict[str, int]:
     """Return how far along each node stands, 0 first."""
     found: dict[str, int] = {}
-    for node in NODES:
-        if node.lane == 0:
-            found[node.name] = max((found[a] + 1 for a, b in FLOWS if b == node.name and a in found), default=0)
-    for node in reversed(NODES):
-        if node.lane != 0:
-            found[node.name] = min(found[b] for a, b in FLOWS if a == node.name) - 1
+    for node in description.nodes:
+        before = [found[source] for source, target in description.flows if target == node.name and source in found]
+        if before or node.kind == "stream":
+            found[node.name] = max(before, default=-1) + 1
+    for node in reversed(description.nodes):
+        if node.name not in found:
+            found[node.name] = min(found[target] for source, target in description.flows if source == node.name) - 1
     return found
 
 
-def mermaid() -> str:
-    """Return the topology as a Mermaid flowchart."""
-    names = {node.name: node.name.replace(" ", "-") for node in NODES}
+def text(description: Description) -> str:
+    """Return a topology as text: sources, steps, sinks, stores, and who reads them."""
+    nodes = description.nodes
+    sources = [f"  Source  {node.name:<15}{node.text}" for node in nodes if node.kind in {"stream", "table"}]
+    streams = [f"  {node.name}" for node in nodes if node.kind == "stream"]
+    steps = [f"    ▸ {node.name:<20}{node.text}" for node in nodes if node.kind in {"step", "sink"}]
+    stores = [f"  Store   {node.name.removeprefix('store '):<15}{node.text}" for node in nodes if node.kind == "store"]
+    readers = [f"  {node.name.capitalize():<23}{node.text}" for node in nodes if node.kind == "reader"]
+    title = f"Topology: {description.name}"
+    return "\n".join([title, "", *sources, "", *streams, *steps, "", *stores, "", *readers, ""])
+
+
+def mermaid(description: Description) -> str:
+    """Return a topology as a Mermaid flowchart."""
+    names = {node.name: node.name.replace(" ", "-") for node in description.nodes}
     lines = ["flowchart LR"]
-    for node in NODES:
+    for node in description.nodes:
         opened, closed = _MERMAID[node.kind]
         lines.append(f"    {names[node.name]}{opened}{node.name}<br>{node.brief}{closed}")
-    lines += [f"    {names[source]} --> {names[target]}" for source, target in FLOWS]
+    lines += [f"    {names[source]} --> {names[target]}" for source, target in description.flows]
     return "\n".join([*lines, ""])
 
 
-def svg(*, across: bool = True) -> str:
-    """Return the topology as an SVG image.
+def svg(description: Description, *, across: bool = True) -> str:
+    """Return a topology as an SVG image.
 
     Args:
+        description: of the topology.
         across: from left to right, for a wide page; else from top to bottom.
     """
-    layout, rank = (_ACROSS if across else _DOWN), ranks()
-    corners = {node.name: layout.corner(rank[node.name], node.lane) for node in NODES}
+    layout, rank = _with_room(_ACROSS if across else _DOWN, description), ranks(description)
+    outermost = min(node.lane for node in description.nodes)
+    corners = {node.name: layout.corner(rank[node.name], node.lane - outermost) for node in description.nodes}
     width = max(x for x, _ in corners.values()) + layout.width + layout.margin
     height = max(y for _, y in corners.values()) + layout.height + layout.margin
-    flows = (_flow(layout, corners[source], corners[target]) for source, target in FLOWS)
-    boxes = (_box(layout, node, *corners[node.name]) for node in NODES)
+    flows = (_flow(layout, corners[source], corners[target]) for source, target in description.flows)
+    boxes = (_box(layout, node, *corners[node.name]) for node in description.nodes)
     size = f'viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-labelledby="t d">',
-        f'<title id="t">The topology</title><desc id="d">{escape(SUMMARY)}</desc>',
+        f'<title id="t">The topology</title><desc id="d">{escape(description.summary)}</desc>',
         f"<style>{_STYLE}</style>",
         _TIP,
         *flows,
@@ -118,6 +136,13 @@ def svg(*, across: bool = True) -> str:
         "</svg>",
     ]
     return "\n".join([*lines, ""])
+
+
+def _with_room(layout: _Layout, description: Description) -> _Layout:
+    """Return a layout whose boxes are wide enough for the longest name."""
+    longest = max(_NAME_PX * len(node.name) for node in description.nodes)
+    widest_brief = max(_BRIEF_PX * len(node.brief) for node in description.nodes)
+    return replace(layout, width=max(layout.width, longest + layout.margin, widest_brief + layout.margin))
 
 
 def _box(layout: _Layout, node: Node, x: int, y: int) -> str:

@@ -24,7 +24,7 @@ _RUNTIME = """
     copies.producer copies.materializer
     cluster cluster.host_metadata cluster.members cluster.assignor cluster.group_protocol cluster.membership
     serving serving.view serving.rendered_view serving.queries
-    diagram
+    description diagram
 """
 _TOPOLOGY = """
     leaderboard leaderboard.topics leaderboard.records leaderboard.description leaderboard.events

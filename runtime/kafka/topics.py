@@ -13,6 +13,7 @@ from typing import Any
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import InvalidReplicationFactorError, TopicAlreadyExistsError, for_code
 
+from runtime.declaration import Topology
 from runtime.errors import BrokerUnavailable, Fix
 from runtime.kafka.connection import KafkaConnection
 from runtime.kafka.errors import kafka_errors
@@ -51,17 +52,39 @@ TABLE = MappingProxyType(
         "delete.retention.ms": str(DELETE_RETENTION_MS),
     }
 )
-# Boards are written over and over. Only closed segments are compacted, so small ones, closed at least once a minute,
-# keep the topic near the size of its boards and a restore short.
+_COMPACTED_AFTER_MS = 5 * 60 * 1000
+"""Longer than a batch and a take-over. A driver that repeats what another one has written may for a while publish less
+of a key than is published already: compaction must not take the better record before every copy has read it."""
+
+# Results are written over and over. Only closed segments are compacted, so small ones, closed at least once a minute,
+# keep the topic near the size of its rows and a restore short.
 RESULTS = MappingProxyType(
     {
         "cleanup.policy": "compact",
         "min.cleanable.dirty.ratio": "0.05",
-        "max.compaction.lag.ms": "60000",
+        "min.compaction.lag.ms": str(_COMPACTED_AFTER_MS),
+        # Kafka refuses a shorter one.
+        "max.compaction.lag.ms": str(_COMPACTED_AFTER_MS),
+        "segment.ms": "60000",
         "segment.bytes": str(4 * MIB),
         "delete.retention.ms": str(DELETE_RETENTION_MS),
     }
 )
+# A copy is larger than what it copies: it says where from and why.
+DEAD_LETTERS = MappingProxyType({"max.message.bytes": str(8 * MIB)})
+
+
+def inputs_of(topology: Topology) -> list[TopicSpec]:
+    """Return the topics that a topology reads, which belong to producers: its source, then its tables."""
+    source = topology.source
+    tables = [TopicSpec(table.topic, table.partitions, TABLE) for table in topology.tables]
+    return [TopicSpec(source.topic, source.partitions), *tables]
+
+
+def outputs_of(topology: Topology) -> list[TopicSpec]:
+    """Return the topics that the service writes for a topology: one a store, then that of the dead letters."""
+    results = [TopicSpec(store.topic, store.partitions, RESULTS) for store in topology.stores]
+    return [*results, TopicSpec(topology.source.invalid_topic, 1, DEAD_LETTERS)]
 
 
 async def create_missing(kafka: KafkaConnection, specs: Sequence[TopicSpec]) -> list[str]:

@@ -1,39 +1,14 @@
-"""What the topology is, as data: its sources, steps, sink and stores, and what flows from where to where.
+"""What the leaderboard is, in more words than its declaration has: its steps, and what flows from where to where.
 
-Text, Mermaid and the picture are made from it (`runtime.diagram`), without Spark. A test holds the steps to the calls
-in `topology.leaderboard.query`.
+A test holds the steps to the calls in `topology.leaderboard.query`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
+from runtime.description import Description, Node
 from topology.leaderboard.topics import HIGH_SCORES, PLAYERS, PRODUCTS, SCORE_EVENTS
-
-Kind = Literal["stream", "table", "step", "sink", "store", "reader"]
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """One part of the topology.
-
-    Attributes:
-        name: what it is called everywhere.
-        kind: what it is; a sink is the source of a store as well.
-        brief: a few words, for a picture.
-        text: what it is or does, in one line.
-        lane: the way of the stream is 0; tables go beside it, at -1 and 1.
-        function: of a step, the function of `topology.leaderboard.query` that does it.
-    """
-
-    name: str
-    kind: Kind
-    brief: str
-    text: str
-    lane: int = 0
-    function: str = ""
-
 
 NODES: Final = (
     Node(SCORE_EVENTS, "stream", "stream, no key", 'stream, no key          {"score", "product_id", "player_id"}'),
@@ -85,13 +60,4 @@ SUMMARY: Final = (
 )
 """The picture in words."""
 
-
-def describe() -> str:
-    """Return the topology as text: sources, steps, sink, stores."""
-    sources = [f"  Source  {node.name:<15}{node.text}" for node in NODES if node.kind in {"stream", "table"}]
-    steps = [f"    ▸ {node.name:<20}{node.text}" for node in NODES if node.kind in {"step", "sink"}]
-    stores = [f"  Store   {node.name.removeprefix('store '):<15}{node.text}" for node in NODES if node.kind == "store"]
-    readers = [f"  {node.name.capitalize():<23}{node.text}" for node in NODES if node.kind == "reader"]
-    return "\n".join(
-        ["Topology: leaderboard", "", *sources, "", f"  {SCORE_EVENTS}", *steps, "", *stores, "", *readers, ""]
-    )
+DESCRIPTION: Final = Description("leaderboard", NODES, FLOWS, SUMMARY)

@@ -10,11 +10,22 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from app.java.broker import Broker
+from runtime import Count, Int64, Key, PlainText, Store, Stream, Table, Text, Topology
 from runtime.errors import BrokerUnavailable, Fix
 from runtime.kafka.connection import KafkaConnection
 from runtime.kafka.ids import topic_ids
-from runtime.kafka.topics import DELETE_RETENTION_MS, TopicSpec, create_missing
-from topology.leaderboard.topics import HIGH_SCORES, INPUTS, OUTPUTS, PLAYERS, PRODUCTS
+from runtime.kafka.topics import DELETE_RETENTION_MS, TopicSpec, create_missing, inputs_of, outputs_of
+
+TOPOLOGY = Topology(
+    "lines-and-towns",
+    Stream("lines", PlainText(), partitions=3),
+    tables=[Table("towns", Key("id", Int64), {"name": Text}, partitions=2)],
+    stores=[
+        Store("by-line", "counted-lines", Key("text", Text), {"times": Count()}),
+        Store("by-line-too", "counted-again", Key("text", Text), {"times": Count()}),
+    ],
+)
+INPUTS, OUTPUTS = inputs_of(TOPOLOGY), outputs_of(TOPOLOGY)
 
 
 def _unique(name: str) -> str:
@@ -68,9 +79,24 @@ async def test_no_broker_is_an_error_that_says_where_none_was() -> None:
         await create_missing(KafkaConnection("127.0.0.1:1"), INPUTS)
 
 
+def test_the_topics_are_those_of_the_declaration() -> None:
+    assert [(spec.name, spec.partitions) for spec in INPUTS] == [("lines", 3), ("towns", 2)]
+    assert [(spec.name, spec.partitions) for spec in OUTPUTS] == [
+        ("counted-lines", 4),
+        ("counted-again", 4),
+        ("lines-invalid", 1),
+    ]
+    assert sorted(spec.name for spec in (*INPUTS, *OUTPUTS)) == sorted([*TOPOLOGY.topics, "lines-invalid"])
+
+
+def test_what_a_repeat_may_be_worse_than_is_not_compacted_before_every_copy_has_read_it() -> None:
+    lags = {int(spec.config["min.compaction.lag.ms"]) for spec in OUTPUTS if "cleanup.policy" in spec.config}
+    assert lags == {300_000}
+
+
 def test_the_service_knows_how_long_its_tombstones_last() -> None:
     compacted = [spec for spec in (*INPUTS, *OUTPUTS) if spec.config.get("cleanup.policy") == "compact"]
-    assert [spec.name for spec in compacted] == [PLAYERS, PRODUCTS, HIGH_SCORES]
+    assert [spec.name for spec in compacted] == ["towns", "counted-lines", "counted-again"]
     assert {spec.config["delete.retention.ms"] for spec in compacted} == {str(DELETE_RETENTION_MS)}
 
 

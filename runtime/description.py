@@ -1,0 +1,146 @@
+"""What a topology does, as a graph for people: its sources, steps, result topics and stores, and what flows where.
+
+It is made from the declaration, without Spark. Text and pictures are made from it (`runtime.diagram`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final, Literal, NamedTuple
+
+from runtime.declaration import Store, Table, Topology
+
+Kind = Literal["stream", "table", "step", "sink", "store", "reader"]
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One part of a topology.
+
+    Attributes:
+        name: what it is called everywhere; no two nodes have the same.
+        kind: what it is; a sink is the source of a store as well.
+        brief: a few words, for a picture.
+        text: what it is or does, in one line.
+        lane: the way of the stream is 0, further stores have those below it; tables go beside it, at -1 and so on.
+        function: of a step, the function that does it, if there is one.
+    """
+
+    name: str
+    kind: Kind
+    brief: str
+    text: str
+    lane: int = 0
+    function: str = ""
+
+
+Flow = tuple[str, str]
+"""From which node to which, by their names."""
+
+
+class Description(NamedTuple):
+    """A topology in words.
+
+    Attributes:
+        name: of the topology.
+        nodes: in the order in which a record meets them.
+        flows: between them.
+        summary: what it does, in a few sentences.
+    """
+
+    name: str
+    nodes: tuple[Node, ...]
+    flows: tuple[Flow, ...]
+    summary: str
+
+
+# Neither is the name of a topic, which has no spaces.
+_READ: Final = "read records"
+_ANSWER: Final = "interactive queries"
+
+
+def describe(topology: Topology) -> Description:
+    """Return the description that follows from a declaration."""
+    source, tables = topology.source, topology.tables
+    columns = ", ".join(f"{name} {of_type}" for name, of_type in source.format.columns.items())
+    branches = [_branch(topology, number) for number in range(len(topology.stores))]
+    nodes = (
+        Node(source.topic, "stream", "stream", f"stream                 {columns}"),
+        *(_table(table, -1 - number) for number, table in enumerate(tables)),
+        Node(_READ, "step", "drop the unusable", f"what cannot be used goes to {source.invalid_topic}"),
+        *(node for branch in branches for node in branch.nodes),
+        *(_table_store(table, -1 - number) for number, table in enumerate(tables)),
+        Node(_ANSWER, "reader", "get, range, all", "rows, over HTTP at any instance"),
+    )
+    flows = (
+        (source.topic, _READ),
+        *(flow for branch in branches for flow in branch.flows),
+        *((table.topic, _stored(table)) for table in tables),
+        *((_stored(table), _ANSWER) for table in tables),
+    )
+    return Description(topology.name, nodes, flows, _summary(topology))
+
+
+class _Branch(NamedTuple):
+    nodes: tuple[Node, ...]
+    flows: tuple[Flow, ...]
+
+
+def _branch(topology: Topology, number: int) -> _Branch:
+    """Return the way from what is read to one store."""
+    store = topology.stores[number]
+    nodes = tuple(_way(topology, store, number))
+    ways = (_READ, *(node.name for node in nodes), _ANSWER)
+    joined = ((table.topic, nodes[0].name) for table in topology.joined(store).values())
+    return _Branch(nodes, (*pairwise(ways), *joined))
+
+
+def _way(topology: Topology, store: Store, number: int) -> Iterator[Node]:
+    nth = f" {number + 1}" if len(topology.stores) > 1 else ""
+    key = store.key.name
+    if store.rows is not None:
+        yield Node(f"make rows{nth}", "step", store.rows.__name__, _first_line(store), number, store.rows.__name__)
+    yield Node(f"aggregate rows{nth}", "step", f"by {key}", f"by {key}: {_values(store)}", number)
+    yield Node(f"merge seed{nth}", "step", "from before", "the rows that the generation began with", number)
+    yield Node(store.topic, "sink", "compacted", f"compacted, by {key}", number)
+    # A store may be called as its topic is.
+    name = store.name if store.name not in topology.topics else f"store {store.name}"
+    text = f"one row a {key}, a partition's active and standby instances"
+    yield Node(name, "store", "by partition", text, number)
+
+
+def _first_line(store: Store) -> str:
+    lines = (store.rows.__doc__ or "").strip().splitlines()
+    return lines[0] if lines else f"of store {store.name}"
+
+
+def _values(store: Store) -> str:
+    if isinstance(store.values, Mapping):
+        return ", ".join(f"{name} ({type(value).__name__})" for name, value in store.values.items())
+    return type(store.record).__name__
+
+
+def _table(table: Table, lane: int) -> Node:
+    text = f"{f'global table, by {table.key.name}':<23}{', '.join(table.fields)}"
+    return Node(table.topic, "table", "global table", text, lane)
+
+
+def _stored(table: Table) -> str:
+    return f"store {table.topic}"
+
+
+def _table_store(table: Table, lane: int) -> Node:
+    text = f"{', '.join(table.fields)} of each {table.key.name}, at every instance"
+    return Node(_stored(table), "store", "at every instance", text, lane)
+
+
+def _summary(topology: Topology) -> str:
+    kept = " and ".join(f"by {store.key.name} on the topic {store.topic}" for store in topology.stores)
+    looked_up = " and from the tables" if topology.tables else ""
+    follows = (
+        f"Records of {topology.source.topic} become rows, which are added up {kept}. Every instance fills its stores"
+        f" from there{looked_up}, and answers queries from them."
+    )
+    return f"{topology.about} {follows}".strip()
