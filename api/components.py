@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 import httpx
+from runtime.serving.queries import PartitionStatus
 
 from api.http.auth import Tokens
 from api.http.delivery import Sharing
 from runtime.cluster.host_metadata import ClusterMap, HostInfo
 from runtime.copies.listener import Watcher
 from runtime.measures import Measures
-from runtime.serving.queries import PartitionStatus
 from topology.leaderboard.shown import Rendered
 
 

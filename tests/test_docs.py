@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 import pytest
+from topology.leaderboard.records import Board
 
 from api.http.auth import OPEN_PATHS, PAGE_FILES
 from api.http.errors import KINDS
@@ -19,7 +20,6 @@ from app.server.connection import Limits
 from app.settings import Settings
 from tests.drivers.cluster import Cluster
 from tests.drivers.markdown import ROOT, Document, codes, documents, rows
-from topology.leaderboard.records import Board
 from topology.leaderboard.topics import INPUTS, OUTPUTS
 
 DOCUMENTS = documents()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from runtime.serving.queries import PartitionStatus
+
 from api.cluster.down_hosts import DownHosts
 from api.cluster.routing import Local, Remote, Route, Unavailable, decide
 from api.components import Components
-from runtime.serving.queries import PartitionStatus
 
 UNREADABLE: Final = "its store cannot be read now"
 

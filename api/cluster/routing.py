@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from runtime.cluster.host_metadata import ClusterMap, HostInfo
 from runtime.serving.queries import PartitionStatus
+
+from runtime.cluster.host_metadata import ClusterMap, HostInfo
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,13 +21,13 @@ from prometheus_client import CollectorRegistry, GCCollector, ProcessCollector
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
+from runtime.serving.queries import Role
 
 from api.cluster.peers import Peers
 from api.components import Components
 from api.http.traffic import Traffic
 from runtime.histogram import Histogram
 from runtime.measures import Measures
-from runtime.serving.queries import Role
 from runtime.stream.freshness import Freshness
 from runtime.stream.status import StreamState, StreamStatus
 

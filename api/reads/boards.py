@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from typing import Final
 
+from runtime.serving.queries import PartitionStatus
+
 from api.cluster.peers import NoReply, Peers
 from api.cluster.router import Router
 from api.cluster.routing import Local, Remote
@@ -12,7 +14,6 @@ from api.components import Components
 from api.http.answers import BOARDS_PATH, JSON_TYPE, SERVED_BY, STORE_LAG, STORE_ROLE, Answer, Headers
 from api.http.errors import NoSuchBoard, PartitionsUnavailable, problem
 from runtime.errors import StateUnusable
-from runtime.serving.queries import PartitionStatus
 
 logger = logging.getLogger(__name__)
 

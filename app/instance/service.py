@@ -16,6 +16,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import uvloop
+from runtime.serving.queries import Queries
+from topology.leaderboard.records import SPARE_FACTOR
 
 from api.cluster.self_check import SelfCheck
 from api.components import Components, Stopping
@@ -37,11 +39,9 @@ from runtime.copies.status import CopyStatus
 from runtime.errors import LeaderboardError, StateUnusable
 from runtime.kafka.inspected import Judged
 from runtime.kafka.topics import create_missing
-from runtime.serving.queries import Queries
 from runtime.serving.rendered_view import RenderedView
 from runtime.stores.directory import StateDirectory
 from runtime.stores.global_table import GlobalTable, TableChanges
-from topology.leaderboard.records import SPARE_FACTOR
 from topology.leaderboard.topics import OUTPUTS
 
 if TYPE_CHECKING:

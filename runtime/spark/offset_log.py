@@ -1,7 +1,7 @@
 """The offset log of a query's checkpoint: where its next batch begins.
 
-Spark's own, of 4.3: `offsets/<batch>` is a line `v1`, a line of JSON about the batch, and a line for each source. A query
-goes on behind the last batch that stands in `commits` as well.
+Spark's own, of 4.3: `offsets/<batch>` is a line `v1`, a line of JSON about the batch, and a line for each source. A
+query goes on behind the last batch that stands in `commits` as well.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Whether the rows of a declaration can run: what needs a plan, and so Spark, to be seen.
 
-What a declaration must not do is looked for in the plan of its rows over records of a batch: real time would refuse some of
-it later, with words of its own, and what a replay would decide otherwise it would run.
+What a declaration must not do is looked for in the plan of its rows: real time would refuse some of it later, with
+words of its own, and what a replay would decide otherwise it would run.
 """
 
 from __future__ import annotations

@@ -137,11 +137,11 @@ class Results:
         key = self.store.key.name
         if not self.keeps_offsets:
             return self.store.record.uncovered(rows, seed, key)
-        counted = seed.select(key, F.array(*self._offset_names()).alias("__counted")).groupBy(key)
-        counted = counted.agg(F.max("__counted").alias("__counted"))
+        up_to = seed.select(key, F.array(*self._offset_names()).alias("__counted"))
+        counted = up_to.groupBy(key).agg(F.max("__counted").alias("__counted"))
         joined = rows.join(counted, key, "left")
-        up_to = F.get("__counted", F.col("at.partition"))
-        return joined.where(up_to.isNull() | (F.col("at.offset") > up_to)).drop("__counted")
+        last = F.get("__counted", F.col("at.partition"))
+        return joined.where(last.isNull() | (F.col("at.offset") > last)).drop("__counted")
 
     def _key(self) -> Column:
         return F.col(self.store.key.name).cast(self.store.key.type.spark).alias(self.store.key.name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -92,12 +93,12 @@ class Choice:
         ):
             self._check_stop()
             self._topics.look()
-            self._stop.wait(POLL_S)
+            time.sleep(POLL_S)
 
     def _choose(self, spark: Spark, topics: Mapping[str, TopicDescription], plan: Plan | None) -> Work:
         """Return the generation to work on; begin a new one when there is none that fits, or the plan asks for it."""
         root = CheckpointDirectory(spark.session, self._settings.checkpoint_uri)
-        generations, origin = Generations(root, self._store), self._origin(topics)
+        generations = Generations(root, self._store)
         generation = generations.current()
         reason = self._why_begin(spark, generations, generation, topics, plan)
         if generation is None or reason is not None:
@@ -117,7 +118,6 @@ class Choice:
                 root = CheckpointDirectory(spark.session, self._settings.checkpoint_uri)
                 work = replace(work, spark=spark, generations=Generations(root, self._store))
         self._upkeep.begun(work, anew=reason is not None)
-        self._update(generation=work.generation.number)
         return work
 
     def _origin(self, topics: Mapping[str, TopicDescription]) -> Origin:
@@ -165,7 +165,8 @@ class Choice:
         read_to, begin = work.last_committed() or {}, self._topics.events_begin()
         for partition, offset in read_to.items():
             if begin.get(partition, 0) > offset:
-                return f"partition {partition} of {work.source.topic} begins at {begin[partition]}, and was read to {offset}"
+                there = f"partition {partition} of {work.source.topic}"
+                return f"{there} begins at {begin[partition]}, and was read to {offset}"
         return None
 
     def _begin(

@@ -1,4 +1,4 @@
-"""Dead letters: the records that could not be used, copied to the topic of dead letters exactly as they came, each once.
+"""Dead letters: the records that could not be used, copied to a topic of their own exactly as they came, each once.
 
 The instance with the stream writes them, from its stream thread. Whoever reads a range of an input topic tells whether
 some of its records were unusable; only a range that has some, or that nobody has told of, is looked at again. How far a

@@ -1,8 +1,8 @@
 """Generations: the one way to begin again.
 
-A result topic is compacted, so every record in it must say all that there is of its key, also when Spark's state does not.
-A checkpoint belongs to a generation, a number that each result carries. A new one begins with a new checkpoint and a seed:
-the results so far, which become its first state. Under the checkpoint URI:
+A result topic is compacted, so every record in it must say all that there is of its key, also when Spark's state does
+not. A checkpoint belongs to a generation, a number that each result carries. A new one begins with a new checkpoint and
+a seed: the results so far, which become its first state. Under the checkpoint URI:
 
     counts-store-v1/               a store, and its version
       generation-3                 the claim of a number: a file that must not exist, with the claim's token

@@ -112,8 +112,8 @@ _LEAST_FIRST: Final = (
 def combined(of_stores: Sequence[StreamStatus]) -> StreamStatus:
     """Return what the streams of several stores say, as one.
 
-    The state is that of the store that is least far, and so are `behind` and `positions`. All stores read the same events:
-    how many there were, and how many could not be used, is what the first one says.
+    The state is that of the store that is least far, and so are `behind` and `positions`. All stores read the same
+    events: how many there were, and how many could not be used, is what the first one says.
     """
     first, *others = of_stores
     if not others:

@@ -51,7 +51,7 @@ class Upkeep:
 
     def look_ahead(
         self,
-        kafka: KafkaConnection,
+        kafka: KafkaConnection,  # noqa: ARG002
         topics: Mapping[str, TopicDescription],  # noqa: ARG002
     ) -> AbstractContextManager[object]:
         """Return what is to be looked at while Spark starts; it is entered before that, and left after `begun`."""
@@ -105,7 +105,7 @@ class Upkeep:
     def generation_took(self, took_s: float) -> None:
         """Note how long a generation took that a plan of this upkeep asked for."""
 
-    def snapshot(self, work: Work, name: str, events: int) -> None:
+    def snapshot(self, work: Work, name: str, events: int) -> None:  # noqa: ARG002
         """Take a snapshot of what `narrow` needs in real time, beside that of the tables.
 
         Args:

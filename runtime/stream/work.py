@@ -196,7 +196,7 @@ class Work:
         return dict(zip(found["offset"].to_pylist(), found["reason"].to_pylist(), strict=True))
 
     def _without_key(self, judged: DataFrame) -> DataFrame | None:
-        """Return the usable events whose row has no key; None where `rows` needs tables, and so asks for a key itself."""
+        """Return the usable events whose row has no key; None where `rows` joins tables."""
         if self.store.joined:
             return None
         rows = self.rows(judged.where("reason IS NULL").drop("reason"), {})

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Literal
 
+from runtime.serving.queries import PartitionStatus
+
 from runtime.copies.listener import Watcher
 from runtime.errors import StateUnusable
 from runtime.kafka.partitioner import partition_for
-from runtime.serving.queries import PartitionStatus
 from topology.leaderboard.shown import Rendered, ServedEntry, render
 
 Boards = Mapping[int, list[ServedEntry]]

@@ -7,16 +7,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from runtime.serving.queries import Queries
+from topology.leaderboard.records import Board, Entry
+
 from runtime.copies.result_copy import BoardCopy
 from runtime.copies.status import CopyStatus
 from runtime.copies.store_copy import Shared, StoreCopy, UnusableRecords
 from runtime.copies.table_copy import TableCopy, TableName
 from runtime.kafka.partitioner import partition_for
-from runtime.serving.queries import Queries
 from runtime.serving.rendered_view import RenderedView
 from runtime.stores.memory import MemoryStores
 from runtime.stores.protocol import Stores
-from topology.leaderboard.records import Board, Entry
 
 C = TypeVar("C", bound=StoreCopy)
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient
+from runtime.serving.queries import Queries
+from topology.leaderboard.records import Board
 
 from runtime.copies.fill_session import FillOptions
 from runtime.copies.materializer import FilledFrom, Materializer, Republish
@@ -17,13 +19,11 @@ from runtime.kafka.connection import KafkaConnection
 from runtime.kafka.ids import topic_ids
 from runtime.kafka.partitioner import partition_for
 from runtime.kafka.topics import TopicSpec, create_missing
-from runtime.serving.queries import Queries
 from runtime.serving.rendered_view import RenderedView
 from runtime.stores.directory import StateDirectory
 from runtime.stores.protocol import Stores
 from tests.drivers.eventually import eventually
 from tests.drivers.stores import names_and_scores
-from topology.leaderboard.records import Board
 
 QUICK = FillOptions(upkeep_every_s=0.1, retry_after_s=0.1, lacking_for_s=0.2)
 

@@ -6,12 +6,13 @@ import asyncio
 from collections.abc import Iterable
 from pathlib import Path
 
+from runtime.stream.generation_run import TableSource
+
 from runtime.kafka.connection import KafkaConnection
 from runtime.kafka.ids import topic_ids
 from runtime.kafka.inspected import Judged
 from runtime.spark.session import SparkSettings
 from runtime.stores.global_table import TableChanges
-from runtime.stream.generation_run import TableSource
 from runtime.stream.thread import StreamSettings, StreamThread
 from topology.leaderboard.topics import PLAYERS, PRODUCTS
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from topology.leaderboard.records import Board, Entry
 
 from runtime.stream import snapshots
 from topology.leaderboard.query import Tables, leaderboard
-from topology.leaderboard.records import Board, Entry
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 EPOCH_MS = int(EPOCH.timestamp() * 1000)

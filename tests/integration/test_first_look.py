@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from pyspark.sql import DataFrame
+from runtime.stream.generation_run import GenerationRun
 
 from app.java.broker import Broker
 from app.java.jars import ensure_jars
@@ -26,7 +27,6 @@ from runtime.kafka.connection import KafkaConnection
 from runtime.kafka.ids import TopicDescription, topic_ids
 from runtime.spark.session import SparkSettings
 from runtime.stream import generation_run
-from runtime.stream.generation_run import GenerationRun
 from runtime.stream.status import StreamState
 from runtime.stream.thread import StreamSettings, StreamThread
 from runtime.stream.watched_topics import WatchedTopics

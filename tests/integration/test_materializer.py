@@ -17,6 +17,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import NewPartitions, RecordsToDelete
 from aiokafka.errors import KafkaTimeoutError
+from topology.leaderboard.records import Board
 
 from app.java.broker import Broker
 from runtime.copies.materializer import Materializer
@@ -34,7 +35,6 @@ from tests.drivers.ports import free_port
 from tests.drivers.stores import board, names_and_scores
 from tests.drivers.stores_on_kafka import QUICK, StoresOnKafka, StoreTopics, administration, running
 from tests.waiting import UNHURRIED_S
-from topology.leaderboard.records import Board
 
 logger = logging.getLogger(__name__)
 

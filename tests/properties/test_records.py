@@ -6,7 +6,6 @@ from functools import reduce
 
 from hypothesis import given
 from hypothesis import strategies as st
-
 from topology.leaderboard.records import Board, Entry, merge, rank, stands_for
 
 PLACES = 3

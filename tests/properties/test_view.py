@@ -3,9 +3,9 @@
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from topology.leaderboard.records import Board
 
 from tests.drivers.stores import TOPIC_ID, StoresDriver, entries
-from topology.leaderboard.records import Board
 from topology.leaderboard.shown import Rendered, render, visible
 
 IDS = st.integers(-2, 4)

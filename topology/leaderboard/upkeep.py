@@ -1,7 +1,7 @@
 """What the leaderboard needs while its stream runs: floors, a first look, and surveys of how boards fit the tables.
 
-Floors keep events from the query that cannot reach their board. They are a snapshot of when the query started; they only
-rise, so an old one lets too much through and never too little.
+Floors keep events from the query that cannot reach their board. They are a snapshot of when the query started; they
+only rise, so an old one lets too much through and never too little.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class LeaderboardUpkeep(Upkeep):
         return events if self._floors is None else above_floor(events, self._floors)
 
     def caught_up(self, work: Work, begin: Callable[[], Mapping[int, int]]) -> None:
-        """Have the floors of the newest events, if there were any, count for good, now that their backlog has been read.
+        """Have the floors of the newest events, if there were any, count for good: their backlog has been read.
 
         Raises:
             GenerationOutdated: some of these events were deleted before they were read.

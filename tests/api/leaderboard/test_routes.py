@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import httpx
 import pytest
+from runtime.serving.queries import PartitionStatus
 
 from runtime.records import ID_MAX, ID_MIN
-from runtime.serving.queries import PartitionStatus
 from tests.drivers.cluster import Cluster
 from tests.drivers.fake_queries import RESTORING, board_of
 from topology.leaderboard.shown import ServedEntry

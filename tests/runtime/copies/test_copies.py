@@ -5,13 +5,13 @@ import json
 from types import SimpleNamespace
 
 import pytest
+from topology.leaderboard.records import NOT_A_BOARD, Board
 
 from runtime.copies.store_copy import why_begin_again
 from runtime.kafka.partitioner import partition_for
 from runtime.records import MISPLACED, NO_KEY, NO_VALUE, NOT_A_NAME, NOT_AN_ID, NOT_JSON_OBJECT, NOT_THE_KEY
 from runtime.stores.protocol import Fill
 from tests.drivers.stores import TOPIC_ID, FedRecord, StoresDriver, board, entries
-from topology.leaderboard.records import NOT_A_BOARD, Board
 
 
 def stored(driver: StoresDriver, product_id: int) -> Board | None:

@@ -6,13 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
+from runtime.stream.generation_run import GenerationRun
 
 from app.instance.checkpoint_identity import checkpoint_identity
 from runtime.errors import CheckpointUnusable
 from runtime.spark.checkpoint import CheckpointDirectory
 from runtime.spark.session import Spark
 from runtime.stream import generations, snapshots
-from runtime.stream.generation_run import GenerationRun
 from runtime.stream.generations import Generation, Origin
 from tests.drivers.stream_threads import NoTables
 

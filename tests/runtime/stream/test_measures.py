@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from topology.leaderboard.records import Board, Entry
 
 from runtime.histogram import Histogram
 from runtime.stores.directory import StateDirectory
@@ -13,7 +14,6 @@ from runtime.stores.protocol import Fill
 from runtime.stream.freshness import Freshness
 from tests.drivers.stores import StoresDriver
 from tests.drivers.stores import board as board_of
-from topology.leaderboard.records import Board, Entry
 
 FILL = Fill("topic", 1, restored=True, current_at_ms=0)
 

@@ -1,12 +1,12 @@
 """What comes after a query in real time."""
 
 import pytest
+from runtime.stream.snapshots import Survey
 
 from runtime.histogram import Histogram
 from runtime.stores.global_table import TableChanges
 from runtime.stream.freshness import Freshness
 from runtime.stream.plan import FloorsAge, Lateness, Next, Plan, Surveys, floors_are_old, plan_refresh
-from runtime.stream.snapshots import Survey
 
 NOTHING = Survey(newly_known=0, short_boards=0, pending_lost=0, pending_shown=0, at_risk=0)
 

@@ -7,13 +7,13 @@ from collections.abc import Callable
 
 import pytest
 from pyspark.sql import functions as F
+from topology.leaderboard.records import SPARE_FACTOR, Board, Entry, merge, rank
 
 from runtime.spark.session import Spark
 from runtime.stream import snapshots
 from tests.drivers.topology import EPOCH_MS, Score, TopologyDriver, numbered
 from topology.leaderboard.description import describe
 from topology.leaderboard.query import PLACES, publish
-from topology.leaderboard.records import SPARE_FACTOR, Board, Entry, merge, rank
 
 MakeDriver = Callable[..., TopologyDriver]
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from topology.leaderboard.records import Board, Entry
 
 from runtime.errors import InvalidRecord
 from runtime.records import Named, parse_id, parse_named
-from topology.leaderboard.records import Board, Entry
 
 
 @pytest.mark.parametrize("text", ["0", "1", "-1", "42", str(2**63 - 1), str(-(2**63))])
