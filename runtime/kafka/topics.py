@@ -13,7 +13,7 @@ from typing import Any
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import InvalidReplicationFactorError, TopicAlreadyExistsError, for_code
 
-from runtime.declaration import Topology
+from runtime.declaration import Stream, Topology
 from runtime.errors import BrokerUnavailable, Fix
 from runtime.kafka.connection import KafkaConnection
 from runtime.kafka.errors import kafka_errors
@@ -84,7 +84,12 @@ def inputs_of(topology: Topology) -> list[TopicSpec]:
 def outputs_of(topology: Topology) -> list[TopicSpec]:
     """Return the topics that the service writes for a topology: one a store, then that of the dead letters."""
     results = [TopicSpec(store.topic, store.partitions, RESULTS) for store in topology.stores]
-    return [*results, TopicSpec(topology.source.invalid_topic, 1, DEAD_LETTERS)]
+    return [*results, dead_letters_of(topology.source)]
+
+
+def dead_letters_of(stream: Stream) -> TopicSpec:
+    """Return the topic of what cannot be used of a source."""
+    return TopicSpec(stream.invalid_topic, 1, DEAD_LETTERS)
 
 
 async def create_missing(kafka: KafkaConnection, specs: Sequence[TopicSpec]) -> list[str]:
