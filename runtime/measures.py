@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from runtime.stores.protocol import StoreName
 from runtime.stream.freshness import Freshness
 from runtime.stream.status import StreamStatus
 
@@ -15,15 +14,15 @@ class CopyMeasures:
     """One copy of a topic partition.
 
     Attributes:
-        store: which store it fills.
+        store: the name of the store that it fills; a table's is that of its topic.
         partition: of the topic, and of the store.
         restored: it has been filled to the end of its topic once.
         lag: records behind the end of its topic partition as last seen.
-        rows: how many rows a table's store holds; boards are not counted here.
+        rows: how many rows the store holds, those that are hidden included.
         disk_bytes: the size of its files; None while the store cannot be asked.
     """
 
-    store: StoreName
+    store: str
     partition: int
     restored: bool
     lag: int
@@ -37,18 +36,19 @@ class Measures:
 
     Attributes:
         stream: what the stream thread says of itself; None where the stream task is not held.
-        uncommitted: score events after the stream's last commit, those that it has read included; None while not known.
+        uncommitted: events after the stream's last commit, those that it has read included; None while not known.
         copies: the copies of topic partitions that are held.
-        boards: how many boards there are to show, by partition; while a partition is warming up, those rendered so far.
+        rows: how many rows there are to show, by store and partition; while a partition that is rendered is warming up,
+            those rendered so far.
         filling: whether the stores are being filled; they answer with what they have while not.
         unusable: records that the copies could not use, by topic and reason.
-        freshness: how long score events took to the boards.
+        freshness: how long events took to the results of each store.
     """
 
     stream: StreamStatus | None = None
     uncommitted: int | None = None
     copies: tuple[CopyMeasures, ...] = ()
-    boards: Mapping[int, int] = field(default_factory=dict)
+    rows: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     filling: bool = False
     unusable: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    freshness: Freshness = field(default_factory=Freshness)
+    freshness: Mapping[str, Freshness] = field(default_factory=dict)

@@ -56,12 +56,12 @@ def parse_named(key: bytes | None, value: bytes | None) -> tuple[int, Named | No
     claimed, name = fields.get("id"), fields.get("name")
     if isinstance(claimed, bool) or str(claimed) != str(row_id):
         raise InvalidRecord(NOT_THE_KEY, f"{claimed!r:.40} under the key {row_id}")
-    if not isinstance(name, str) or not _is_unicode(name):
+    if not isinstance(name, str) or not is_unicode(name):
         raise InvalidRecord(NOT_A_NAME)
     return row_id, Named(row_id, name)
 
 
-def _is_unicode(text: str) -> bool:
+def is_unicode(text: str) -> bool:
     """Return whether `text` can be encoded; JSON's escapes can spell half of a surrogate pair."""
     try:
         text.encode()

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError, OffsetOutOfRangeError, RecordTooLargeError
 
+from runtime.copies.copies import Copies
+from runtime.copies.republisher import Republisher
 from runtime.copies.store_copy import StoreCopy
 from runtime.errors import BrokerUnavailable
 from runtime.kafka.clients import stop_client
@@ -42,7 +44,6 @@ class FillOptions:
         retry_after_s: how long to wait before a broker that did not answer is tried again.
         fetch_wait_ms: how long the broker holds a fetch that finds nothing; also how long it may take until other
             partitions are read. New records do not wait for it.
-        lacking_for_s: how long the last record of a board may lack something before the board is published again.
         keep_alive_ms: how often a store that gets no records notes that it is current.
         delete_retention_ms: of a topic that does not tell.
     """
@@ -51,29 +52,8 @@ class FillOptions:
     upkeep_every_s: float = 1.0
     retry_after_s: float = 0.5
     fetch_wait_ms: int = 100
-    lacking_for_s: float = 1.0
     keep_alive_ms: int = 60_000
     delete_retention_ms: int = DELETE_RETENTION_MS
-
-
-class Owner(Protocol):
-    """Whoever holds the copies; the materializer."""
-
-    @property
-    def topic_names(self) -> list[str]:
-        """The topics that are of interest."""
-
-    async def topics_described(self, described: dict[str, TopicDescription]) -> list[StoreCopy]:
-        """Take note of the topics that exist, and return the copies to fill from them."""
-
-    def resumed(self) -> None:
-        """Every copy has been looked at, and they are being filled from now on."""
-
-    def progressed(self) -> None:
-        """Some copies may have come further."""
-
-    async def look_after(self) -> None:
-        """Do what is due from time to time."""
 
 
 class FillSession:
@@ -81,16 +61,25 @@ class FillSession:
 
     Args:
         kafka: how to connect.
-        owner: whose copies are filled.
-        changed: set when the copies to fill are others.
-        options: how they are filled.
+        copies: what is filled.
+        republisher: publishes results again that their topic lacks; None when nobody does.
+        options: how the copies are filled.
+        on_resumed: called when every copy has been looked at, and they are being filled from then on.
     """
 
-    def __init__(self, kafka: KafkaConnection, owner: Owner, changed: asyncio.Event, options: FillOptions) -> None:
+    def __init__(
+        self,
+        kafka: KafkaConnection,
+        copies: Copies,
+        republisher: Republisher | None,
+        options: FillOptions,
+        on_resumed: Callable[[], None],
+    ) -> None:
         self._kafka = kafka
-        self._owner = owner
-        self._changed = changed
+        self._copies = copies
+        self._republisher = republisher
         self._options = options
+        self._on_resumed = on_resumed
         self._assigned: dict[TopicPartition, StoreCopy] = {}
         self._out_of_range: set[TopicPartition] = set()
         self._unread: list[TopicPartition] = []
@@ -105,15 +94,15 @@ class FillSession:
         """
         async with TopicCatalog(self._kafka) as catalog, self._consumer() as consumer:
             await self._upkeep(catalog, consumer)
-            self._owner.resumed()
+            self._on_resumed()
             filling = asyncio.create_task(self._fill(consumer), name="fill-stores")
-            filling.add_done_callback(lambda _: self._changed.set())
+            filling.add_done_callback(lambda _: self._copies.changed.set())
             try:
                 while True:
                     with suppress(TimeoutError):
                         async with asyncio.timeout(self._options.upkeep_every_s):
-                            await self._changed.wait()
-                    self._changed.clear()
+                            await self._copies.changed.wait()
+                    self._copies.changed.clear()
                     if filling.done():
                         await filling
                     await self._upkeep(catalog, consumer)
@@ -134,7 +123,7 @@ class FillSession:
             ]:
                 await _apply(copy, epoch, records)
             await self._observe(consumer)
-            self._owner.progressed()
+            self._copies.progressed()
 
     async def _poll(self, consumer: AIOKafkaConsumer) -> dict[TopicPartition, list[Any]]:
         async with kafka_errors(self._kafka):
@@ -145,7 +134,7 @@ class FillSession:
                 return found
             except OffsetOutOfRangeError as error:
                 self._out_of_range |= set(error.args[0])
-                self._changed.set()
+                self._copies.changed.set()
             except RecordTooLargeError as error:
                 logger.warning("skipped a record that is larger than a fetch: %s", error)
         return {}
@@ -164,14 +153,18 @@ class FillSession:
     # Which partitions, and from where
 
     async def _upkeep(self, catalog: TopicCatalog, consumer: AIOKafkaConsumer) -> None:
-        described = await catalog.describe(self._owner.topic_names)
-        copies = await self._owner.topics_described(described)
+        described = await catalog.describe(self._copies.topic_names)
+        if self._republisher is not None:
+            await self._republisher.move(described)
+        copies = await self._copies.topics_described(described)
         await self._assign(catalog, consumer, described, copies)
         # What is not read for now is not known to be current.
         for copy in self._assigned.values():
             copy.settle(self._options.keep_alive_ms)
-        self._owner.progressed()
-        await self._owner.look_after()
+            copy.tidy(await self._retention_ms(catalog, copy.topic))
+        self._copies.progressed()
+        if self._republisher is not None:
+            await self._republisher.look_after()
 
     async def _assign(
         self,

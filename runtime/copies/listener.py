@@ -1,27 +1,25 @@
-"""Who follows the stores: the view, and whoever else wants to know what changed."""
+"""Who follows the copies of a store: its view, and whoever else wants to know what changed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Mapping
+from typing import Any, Protocol
 
-from topology.leaderboard.records import Board
+from runtime.keys import KeyValue
+from runtime.results import Result
 
 
 class Listener(Protocol):
-    """Follows the stores. Called in the event loop after each write, so it must be quick and not raise."""
+    """Follows one store, and the tables. Called in the event loop after each write: it must be quick and not raise."""
 
-    def board_changed(self, partition: int, product_id: int, board: Board | None) -> None:
-        """A board was written, or deleted when it is None."""
+    def row_changed(self, partition: int, key: KeyValue, result: Result | None) -> None:
+        """A result was written, or deleted when it is None."""
 
-    def player_changed(self, player_id: int, name: str | None) -> None:
-        """A player was created or renamed, or deleted when `name` is None."""
-
-    def product_changed(self, product_id: int, name: str | None) -> None:
-        """A product was created or renamed, or deleted when `name` is None."""
+    def table_changed(self, table: str, key: KeyValue, row: Mapping[str, Any] | None) -> None:
+        """A row of a table, by the name of its topic, came to exist or has other fields; None when it was deleted."""
 
     def partition_ready(self, partition: int) -> None:
-        """A partition can answer from now on: its store and both tables have been complete once."""
+        """A partition can answer from now on: its store and all tables have been complete once."""
 
     def partition_reset(self, partition: int) -> None:
         """The store of a partition was emptied, opened again or dropped; it is not ready any more."""
@@ -30,6 +28,32 @@ class Listener(Protocol):
         """A table was emptied; no partition is ready any more."""
 
 
-Watcher = Callable[[int | None], None]
-"""Told the product whose board may read differently from now on, at whatever limit; None when many may at once, or when
-a copy came to be able to answer, or ceased to be. Called in the event loop within the change: it must be quick."""
+class Followers:
+    """A listener that hands on to all that follow a store.
+
+    Attributes:
+        listeners: those; another one is told of nothing that was before.
+    """
+
+    def __init__(self) -> None:
+        self.listeners: list[Listener] = []
+
+    def row_changed(self, partition: int, key: KeyValue, result: Result | None) -> None:
+        for listener in self.listeners:
+            listener.row_changed(partition, key, result)
+
+    def table_changed(self, table: str, key: KeyValue, row: Mapping[str, Any] | None) -> None:
+        for listener in self.listeners:
+            listener.table_changed(table, key, row)
+
+    def partition_ready(self, partition: int) -> None:
+        for listener in self.listeners:
+            listener.partition_ready(partition)
+
+    def partition_reset(self, partition: int) -> None:
+        for listener in self.listeners:
+            listener.partition_reset(partition)
+
+    def tables_reset(self) -> None:
+        for listener in self.listeners:
+            listener.tables_reset()

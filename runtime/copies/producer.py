@@ -1,4 +1,4 @@
-"""Publishes boards on `high-scores` again, when the last record of one lacks what its store has."""
+"""Publishes results on their topics again, when the last record of one lacks what its store has."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Final
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError, UnknownTopicOrPartitionError
 
+from runtime.copies.result_copy import ResultRecord
 from runtime.errors import BrokerUnavailable
 from runtime.kafka.connection import KafkaConnection
-from topology.leaderboard.topics import HIGH_SCORES
 
 _REQUEST_TIMEOUT_MS: Final = 5_000
 
 
-class BoardProducer:
+class ResultProducer:
     """A producer that connects when there is something to publish, which is seldom.
 
     Args:
@@ -28,26 +28,25 @@ class BoardProducer:
         self._producer: AIOKafkaProducer | None = None
         self._starting = asyncio.Lock()
 
-    async def publish(self, partition: int, product_id: int, board: bytes) -> None:
-        """Publish a board.
-
-        Args:
-            partition: the partition of `high-scores`.
-            product_id: the key.
-            board: the board as JSON.
+    async def publish(self, record: ResultRecord) -> None:
+        """Publish a result.
 
         Raises:
             BrokerUnavailable: Kafka did not take it.
         """
+        topic, partition = record.topic, record.partition
         try:
             producer = await self._started()
-            if partition not in await producer.partitions_for(HIGH_SCORES):
+            if partition not in await producer.partitions_for(topic):
                 await producer.client.force_metadata_update()
-                if partition not in await producer.partitions_for(HIGH_SCORES):
+                if partition not in await producer.partitions_for(topic):
                     raise UnknownTopicOrPartitionError(f"there is no partition {partition} yet")
-            await producer.send_and_wait(HIGH_SCORES, board, key=str(product_id).encode(), partition=partition)
+            await producer.send_and_wait(
+                topic, record.value, key=record.key, partition=partition, headers=record.headers
+            )
         except (KafkaError, OSError) as error:
-            raise BrokerUnavailable(f"board {product_id} could not be published: {error!r}") from error
+            key = record.key.decode()
+            raise BrokerUnavailable(f"result {key} could not be published on {topic}: {error!r}") from error
 
     async def close(self) -> None:
         """Close the connection, if there is one."""

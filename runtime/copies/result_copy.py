@@ -1,4 +1,4 @@
-"""A copy of a partition of `high-scores`: boards, merged."""
+"""A copy of a partition of a result topic: results, merged."""
 
 from __future__ import annotations
 
@@ -6,16 +6,31 @@ import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from runtime import results
+from runtime.copies.listener import Listener
 from runtime.copies.store_copy import NO_TOPIC, Record, Shared, StoreCopy
+from runtime.declaration import Store
 from runtime.errors import InvalidRecord
 from runtime.kafka.partitioner import partition_for, partition_of_key
-from runtime.records import MISPLACED, parse_id
-from runtime.stores.protocol import Store
-from topology.leaderboard.records import Board, merge, stands_for
+from runtime.keys import KeyValue
+from runtime.records import MISPLACED, NOT_UTF8
+from runtime.results import Result
+from runtime.stores.protocol import StateStore
+from runtime.stream.freshness import Freshness
+
+
+class ResultRecord(NamedTuple):
+    """A record for a result topic."""
+
+    topic: str
+    partition: int
+    key: bytes
+    value: bytes
+    headers: list[tuple[str, bytes]]
 
 
 class _Lacking(NamedTuple):
-    """The first record of a board that lacked something which the store has.
+    """The first record of a key that lacked something which the store has.
 
     Attributes:
         offset: where it lies.
@@ -26,27 +41,46 @@ class _Lacking(NamedTuple):
     since_s: float
 
 
-class BoardCopy(StoreCopy):
-    """A partition of `high-scores` in `leader-boards`: boards are merged.
+class ResultCopy(StoreCopy):
+    """A partition of a result topic in a store: what comes is merged into what is held.
 
     Remembers whose last record lacks something that the store has: compaction keeps the last record, so the merged
-    board has to be published again. The position that the store remembers stays before such a record until that has
-    happened, so that it is not forgotten when this process ends; reading boards again changes nothing.
+    result has to be published again. The position that the store remembers stays before such a record until that has
+    happened, so that it is not forgotten when this process ends; reading results again changes nothing.
+
+    Args:
+        declared: which store.
+        partition: of its topic.
+        store: what is filled.
+        shared: see there.
+        listener: told of what changes.
+        freshness: follows the results that change.
+        on_reset: called when the store is emptied or opened again.
 
     Attributes:
-        places: how many entries a merged list keeps.
         partition_count: how many partitions the topic has; a key that belongs to another one is not used.
     """
 
     def __init__(
-        self, topic: str, partition: int, store: Store, shared: Shared, on_reset: Callable[[], None], places: int
+        self,
+        declared: Store,
+        partition: int,
+        store: StateStore,
+        shared: Shared,
+        listener: Listener,
+        freshness: Freshness,
+        on_reset: Callable[[], None],
     ) -> None:
-        super().__init__("leader-boards", topic, partition, store, shared, on_reset)
-        self.places = places
+        super().__init__(declared.name, declared.topic, partition, store, shared, on_reset)
         self.partition_count = 0
-        self._changes: dict[int, Board | None] = {}
-        self._values: dict[int, bytes | None] = {}
-        self._lacking: dict[int, _Lacking] = {}
+        self._values = declared.record
+        self._key_type = declared.key.type
+        self._listener = listener
+        self._freshness = freshness
+        self._changes: dict[KeyValue, Result | None] = {}
+        self._to_store: dict[bytes, bytes | None] = {}
+        self._added = 0
+        self._lacking: dict[KeyValue, _Lacking] = {}
 
     def begin(self, topic_id: str, position: int) -> None:
         """Empty the store; nothing is left that a record could lack."""
@@ -54,7 +88,7 @@ class BoardCopy(StoreCopy):
         super().begin(topic_id, position)
 
     def begin_after_loss(self, topic_id: str, position: int) -> None:
-        """Keep the boards, and have them published on the topic again."""
+        """Keep the results, and have them published on the topic again."""
         self.rewind()
         self.position = self.judged_from = position
         self._target = None
@@ -62,22 +96,22 @@ class BoardCopy(StoreCopy):
         outside = position - 1
         self.store.write({}, self._next_fill(outside)._replace(topic_id=topic_id))
         lacking = _Lacking(outside, time.monotonic())
-        self._lacking = {product_id: lacking for product_id, _ in self.store.scan()}
+        self._lacking = dict.fromkeys(self._keys(), lacking)
 
-    def misplaced(self, partition_count: int) -> list[int]:
-        """Return the products whose boards belong elsewhere when the topic has so many partitions."""
-        ids = (product_id for product_id, _ in self.store.scan())
-        return [product_id for product_id in ids if partition_for(product_id, partition_count) != self.partition]
+    def misplaced(self, partition_count: int) -> list[KeyValue]:
+        """Return the keys that belong elsewhere when the topic has so many partitions."""
+        return [key for key in self._keys() if partition_for(key, partition_count) != self.partition]
 
     def place(self, partition_count: int) -> None:
-        """Take note of how many partitions the topic has, and drop the boards that belong elsewhere by that.
+        """Take note of how many partitions the topic has, and drop the results that belong elsewhere by that.
 
-        The filling begins again after it: boards that came here before this was known were taken for misplaced.
+        The filling begins again after it: results that came here before this was known were taken for misplaced.
         """
         self.partition_count = partition_count
-        for product_id in self.misplaced(partition_count):
-            self._changes[product_id] = self._values[product_id] = None
-            self._lacking.pop(product_id, None)
+        for key in self.misplaced(partition_count):
+            self._changes[key] = self._to_store[self._key_type.encode(key)] = None
+            self._added -= 1
+            self._lacking.pop(key, None)
         if self._changes:
             self._commit()
         self.read_again()
@@ -87,62 +121,83 @@ class BoardCopy(StoreCopy):
         if self.fill is not None:
             self.store.write({}, self.fill._replace(topic_id=NO_TOPIC))
 
-    def lacking(self, for_s: float) -> Iterator[tuple[int, bytes]]:
-        """Yield the boards whose last record has lacked something for a while.
+    def lacking(self, for_s: float) -> Iterator[ResultRecord]:
+        """Yield the results to publish again: those whose last record has lacked something for so long."""
+        read_before_s = time.monotonic() - for_s
+        for key, lacking in list(self._lacking.items()):
+            if lacking.since_s <= read_before_s and (record := self.record(key, self.partition)) is not None:
+                yield record
+
+    def record(self, key: KeyValue, partition: int) -> ResultRecord | None:
+        """Return the record that publishes a result again, None when the store has no such key.
 
         Args:
-            for_s: this long.
-
-        Yields:
-            Product ids, and the boards to publish as JSON.
+            key: whose result.
+            partition: of the topic, for which it is.
         """
-        read_before_s = time.monotonic() - for_s
-        for product_id, lacking in list(self._lacking.items()):
-            if lacking.since_s <= read_before_s and (value := self.store.get(product_id)) is not None:
-                yield product_id, value
+        stored = self.store.get(self._key_type.encode(key))
+        if stored is None:
+            return None
+        text, headers = self._key_type.text(key), results.made_of(stored).to_headers()
+        return ResultRecord(self.topic, partition, text.encode(), results.values_of(stored), headers)
 
     def _use(self, record: Record) -> None:
-        product_id = self._product_id(record)
-        old = self._changes[product_id] if product_id in self._changes else self._stored(product_id)
+        key, encoded = self._key(record)
+        held = self._changes[key] if key in self._changes else self._stored(encoded)
         try:
-            new = None if record.value is None else Board.from_json(record.value)
+            new = None if record.value is None else results.parse(self._values, record.value, record.headers)
         except InvalidRecord:
-            if old is not None:
-                # Compaction keeps it in place of the board.
-                self._lacking.setdefault(product_id, _Lacking(record.offset, time.monotonic()))
+            if held is not None:
+                # Compaction keeps it in place of the result.
+                self._lacking.setdefault(key, _Lacking(record.offset, time.monotonic()))
             raise
-        merged = None if new is None else merge(old, new, self.places)
-        if merged != old:
-            self._changes[product_id] = merged
-            # The record's own bytes when they are the whole board: encoding it again would cost more than the rest.
-            self._values[product_id] = record.value if merged is None or merged == new else merged.to_json()
+        merged = None if new is None else results.merge(self._values, held, new)
+        if merged != held:
+            self._changes[key] = merged
+            self._to_store[encoded] = None if merged is None else self._bytes_of(merged, new, record.value)
+            self._added += (held is None) - (merged is None)
         if merged is not None and self.reached:
-            self._shared.freshness.note(old, merged, self._shared.now_ms())
-        if new is None or merged is None or merged == new or stands_for(new, merged):
-            self._lacking.pop(product_id, None)
+            self._freshness.note(held, merged, self._shared.now_ms())
+        if new is None or merged is None or merged is new or results.stands_for(self._values, new, merged):
+            self._lacking.pop(key, None)
         else:
-            self._lacking.setdefault(product_id, _Lacking(record.offset, time.monotonic()))
+            self._lacking.setdefault(key, _Lacking(record.offset, time.monotonic()))
+
+    def _bytes_of(self, merged: Result, new: Result | None, value: bytes | None) -> bytes:
+        # The record's own bytes when they are all of it: to encode it again would cost more than the rest.
+        is_whole = merged is new or (new is not None and merged.values == new.values)
+        return results.to_stored(self._values, merged, value if is_whole else None)
 
     def _commit(self) -> None:
         earliest_lacking = next(iter(self._lacking.values()), None)
         position = self.position if earliest_lacking is None else earliest_lacking.offset
-        self.store.write(self._values, self._next_fill(position))
+        fill = self._next_fill(position)
+        self.store.write(self._to_store, fill._replace(rows=fill.rows + self._added))
         changes = self._changes
-        self._changes, self._values = {}, {}
-        for product_id, board in changes.items():
-            self._shared.listener.board_changed(self.partition, product_id, board)
+        self._discard()
+        for key, result in changes.items():
+            self._listener.row_changed(self.partition, key, result)
 
     def _discard(self) -> None:
         # What lacks something goes on lacking it: of a topic that was lost, no record is there to show it again.
-        self._changes, self._values = {}, {}
+        self._changes, self._to_store, self._added = {}, {}, 0
 
-    def _stored(self, product_id: int) -> Board | None:
-        value = self.store.get(product_id)
-        return None if value is None else Board.from_json(value)
+    def _keys(self) -> Iterator[KeyValue]:
+        return (self._key_type.decode(encoded) for encoded, _ in self.store.scan())
 
-    def _product_id(self, record: Record) -> int:
-        key = record.key or b""
-        product_id = parse_id(key.decode("utf-8", "replace"))
-        if partition_of_key(key, self.partition_count or 1) != self.partition:
-            raise InvalidRecord(MISPLACED, f"key {product_id} in partition {self.partition}")
-        return product_id
+    def _stored(self, encoded: bytes) -> Result | None:
+        stored = self.store.get(encoded)
+        return None if stored is None else results.from_stored(self._values, stored)
+
+    def _key(self, record: Record) -> tuple[KeyValue, bytes]:
+        """Return the key of a record, as Python has it and as the store does."""
+        given = record.key or b""
+        # What is no UTF-8 becomes a text that is no key of any type, and that cannot be encoded.
+        key = self._key_type.parse(given.decode("utf-8", "surrogateescape"))
+        try:
+            encoded = self._key_type.encode(key)
+        except UnicodeEncodeError as error:
+            raise InvalidRecord(NOT_UTF8, error) from error
+        if partition_of_key(given, self.partition_count or 1) != self.partition:
+            raise InvalidRecord(MISPLACED, f"key {key} in partition {self.partition}")
+        return key, encoded

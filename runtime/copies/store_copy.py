@@ -10,15 +10,13 @@ import time
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
-from runtime.copies.listener import Listener
 from runtime.errors import InvalidRecord, StateUnusable
 from runtime.kafka.inspected import Judged
 from runtime.measures import CopyMeasures
-from runtime.stores.protocol import Fill, Store, StoreName
-from runtime.stream.freshness import Freshness
+from runtime.stores.protocol import Fill, StateStore
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +38,10 @@ class Record(Protocol):
     def key(self) -> bytes | None: ...
     @property
     def value(self) -> bytes | None: ...
+    @property
+    def timestamp(self) -> int | None: ...
+    @property
+    def headers(self) -> Sequence[tuple[str, bytes]]: ...
 
 
 class UnusableRecords:
@@ -81,23 +83,19 @@ class Shared:
     """What the copies of an instance share.
 
     Attributes:
-        listener: follows every change.
         unusable: counts what cannot be used.
         now_ms: wall-clock time in milliseconds.
-        freshness: follows the boards that change.
     """
 
-    listener: Listener
     unusable: UnusableRecords
     now_ms: Callable[[], int]
-    freshness: Freshness = field(default_factory=Freshness)
 
 
 class StoreCopy(ABC):
     """What all copies have in common. Subclasses turn records into changes.
 
     Args:
-        name: which store.
+        name: of the store.
         topic: where the records come from.
         partition: of the topic, and of the store.
         store: what is filled.
@@ -114,7 +112,7 @@ class StoreCopy(ABC):
     """
 
     def __init__(
-        self, name: StoreName, topic: str, partition: int, store: Store, shared: Shared, on_reset: Callable[[], None]
+        self, name: str, topic: str, partition: int, store: StateStore, shared: Shared, on_reset: Callable[[], None]
     ) -> None:
         self.name = name
         self.topic = topic
@@ -196,7 +194,7 @@ class StoreCopy(ABC):
     def begin_after_loss(self, topic_id: str, position: int) -> None:
         """Begin to fill, at `position`, from a topic that has lost records which the store still has.
 
-        What a table's topic has lost has to be produced again: a name that only some instances still had would make
+        What a table's topic has lost has to be produced again: a row that only some instances still had would make
         their answers differ.
         """
         self.begin(topic_id, position)
@@ -256,7 +254,14 @@ class StoreCopy(ABC):
         if (self.reached and not fill.restored) or (keep_alive_ms and self.lag == 0 and is_older):
             self._commit()
 
-    def reopened(self, store: Store) -> None:
+    def tidy(self, delete_retention_ms: int) -> None:  # noqa: B027  # most have nothing to forget
+        """Forget what nobody needs any more, a part of it; called from time to time.
+
+        Args:
+            delete_retention_ms: how long the topic keeps deletes that it has compacted.
+        """
+
+    def reopened(self, store: StateStore) -> None:
         """Go on with a store that was opened again; what was not committed is read again."""
         self.store = store
         self.rewind()
@@ -273,7 +278,7 @@ class StoreCopy(ABC):
 
     @abstractmethod
     def _commit(self) -> None:
-        """Write the changes of this slice together with `_next_fill`, then tell the listener."""
+        """Write the changes of this slice together with `_next_fill`, then tell whoever follows."""
 
     @abstractmethod
     def _discard(self) -> None:
@@ -283,12 +288,10 @@ class StoreCopy(ABC):
         fill = self.store.fill
         if fill is None:
             raise RuntimeError("records before the filling began")
-        return Fill(
-            fill.topic_id,
-            position,
+        return fill._replace(
+            position=position,
             restored=fill.restored or self.reached,
             current_at_ms=self._shared.now_ms() if self.end is not None and self.lag == 0 else fill.current_at_ms,
-            rows=fill.rows,
         )
 
 

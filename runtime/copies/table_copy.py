@@ -1,60 +1,168 @@
-"""A copy of a partition of `players` or `products`: names."""
+"""A copy of a partition of a global table: rows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Literal
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
-from runtime.copies.store_copy import Record, Shared, StoreCopy
-from runtime.records import parse_named
-from runtime.stores.protocol import Store
+from runtime.copies.store_copy import SLICE_S, Record, Shared, StoreCopy
+from runtime.keys import KeyValue
+from runtime.stores.global_table import GlobalTable
+from runtime.stores.protocol import Fill, StateStore
+from runtime.stores.table_rows import TableRow, is_certain, newest_fields
+from runtime.table_records import parse_row
 
-TableName = Literal["players", "products"]
+Changed = Callable[[KeyValue, Mapping[str, Any] | None], None]
+"""Told the key of a row that came to exist or has other fields, and those; None when it was deleted."""
+
+_NO_TIME: Final = -1
+_TIDY_EVERY_S: Final = 600.0
 
 
 class TableCopy(StoreCopy):
-    """A partition of `players` or `products`: the last record of a key counts.
+    """A partition of a table: the last record of a key counts here, and the newest of all partitions.
+
+    Args:
+        table: the table that it is a partition of.
+        partition: of its topic.
+        store: what is filled.
+        shared: see there.
+        changed: told of what changes.
+        on_reset: called when the store is emptied or opened again.
 
     Attributes:
-        added: how many ids have come to exist, ever growing.
-        deleted: how many ids have ceased to exist, ever growing.
+        added: how many keys have come to exist, ever growing.
+        deleted: how many keys have ceased to exist, ever growing.
         is_addition: its partition was added to a topic whose table could already answer.
     """
 
     def __init__(
-        self, name: TableName, topic: str, partition: int, store: Store, shared: Shared, on_reset: Callable[[], None]
+        self,
+        table: GlobalTable,
+        partition: int,
+        store: StateStore,
+        shared: Shared,
+        changed: Changed,
+        on_reset: Callable[[], None],
     ) -> None:
-        super().__init__(name, topic, partition, store, shared, on_reset)
+        topic = table.table.topic
+        super().__init__(topic, topic, partition, store, shared, on_reset)
         self.added = 0
         self.deleted = 0
         self.is_addition = False
-        self._changed = shared.listener.player_changed if name == "players" else shared.listener.product_changed
-        self._names: dict[int, bytes | None] = {}
+        self._table = table
+        self._key_type = table.table.key.type
+        self._changed = changed
+        self._rows: dict[bytes, TableRow | None] = {}
+        self._tidy_from = b""
+        self._tidy_at_s = 0.0
 
     def begin(self, topic_id: str, position: int) -> None:
         # Only while it is new does it hold no answer back; once emptied, its rows are missed.
         self.is_addition = self.is_addition and self.fill is None
         super().begin(topic_id, position)
 
+    def tidy(self, delete_retention_ms: int) -> None:
+        """Forget deletes that hide nothing any more; looks at a part of the store, for about `SLICE_S`.
+
+        An older row in another partition, if it comes, comes before Kafka itself forgets the delete: a copy that is
+        filled later knows as much.
+        """
+        fill = self.store.fill
+        if self.dropped or fill is None or not fill.uncertain or time.monotonic() < self._tidy_at_s:
+            return
+        rows = self._next_uncertain()
+        past = {key for key, row in rows.items() if self._is_past(key, row, delete_retention_ms)}
+        # The others are written as they are, which finds out where else they lie.
+        kept = {key: None if key in past else row._replace(is_elsewhere=False) for key, row in rows.items()}
+        self._write(kept, fill)
+
     def _use(self, record: Record) -> None:
-        row_id, row = parse_named(record.key, record.value)
-        self._names[row_id] = None if row is None else row.name.encode()
+        key, fields = parse_row(self._table.table, record.key, record.value)
+        time_ms = _NO_TIME if record.timestamp is None else record.timestamp
+        self._rows[self._key_type.encode(key)] = TableRow(fields, time_ms, record.offset)
 
     def _commit(self) -> None:
-        changes: dict[int, bytes | None] = {}
-        added, deleted = self.added, self.deleted
-        for row_id, name in self._names.items():
-            before = self.store.get(row_id)
-            if name != before:
-                changes[row_id] = name
-                self.added += before is None
-                self.deleted += name is None
-        self._names = {}
-        fill = self._next_fill(self.position)
-        rows = fill.rows + (self.added - added) - (self.deleted - deleted)
-        self.store.write(changes, fill._replace(rows=rows))
-        for row_id, name in changes.items():
-            self._changed(row_id, None if name is None else name.decode())
+        rows, self._rows = self._rows, {}
+        self._write(rows, self._next_fill(self.position))
 
     def _discard(self) -> None:
-        self._names = {}
+        self._rows = {}
+
+    def _write(self, rows: Mapping[bytes, TableRow | None], fill: Fill) -> None:
+        """Put rows, or remove those that are None, and tell of the keys whose fields are others then."""
+        held_rows, others_of = self._held(list(rows))
+        values: dict[bytes, bytes | None] = {}
+        changes: dict[bytes, tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]] = {}
+        unmarked: dict[int, dict[bytes, TableRow]] = {}
+        count, uncertain = fill.rows, fill.uncertain
+        for key, wanted in rows.items():
+            held, others = held_rows.get(key), others_of.get(key, {})
+            row = wanted
+            if row is not None and others:
+                row = row._replace(is_elsewhere=True)
+                for partition, other in others.items():
+                    if not other.is_elsewhere:
+                        unmarked.setdefault(partition, {})[key] = other
+                self._table.note(key, {**others, self.partition: row})
+            if row == held:
+                continue
+            before, after = _fields(held, others, self.partition), _fields(row, others, self.partition)
+            if before != after:
+                changes[key] = before, after
+            values[key] = None if row is None else row.encode()
+            count += _is_live(row) - _is_live(held)
+            uncertain += _is_uncertain(row) - _is_uncertain(held)
+        # Before the rows themselves: whatever ends the process in between, none passes for the only one.
+        self._table.mark_elsewhere(unmarked)
+        if values or fill != self.store.fill:
+            self.store.write(values, fill._replace(rows=count, uncertain=uncertain))
+        for key, (before, after) in changes.items():
+            self.added += before is None
+            self.deleted += after is None
+            self._changed(self._key_type.decode(key), after)
+
+    def _held(self, keys: Sequence[bytes]) -> tuple[dict[bytes, TableRow], dict[bytes, dict[int, TableRow]]]:
+        """Return the rows that are held of keys, here by key, and elsewhere by key and partition."""
+        values = zip(keys, self.store.get_each(keys), strict=True)
+        here = {key: TableRow.decode(value) for key, value in values if value is not None}
+        unsure = [key for key in keys if (row := here.get(key)) is None or row.is_elsewhere]
+        return here, self._table.rows_of_each(unsure, but=self.partition)
+
+    def _next_uncertain(self) -> dict[bytes, TableRow]:
+        """Return the next rows that are deletes or may lie elsewhere, and where to go on the next time."""
+        found: dict[bytes, TableRow] = {}
+        deadline_s = time.monotonic() + SLICE_S
+        for key, value in self.store.scan(self._tidy_from):
+            if not is_certain(value):
+                found[key] = TableRow.decode(value)
+            if time.monotonic() > deadline_s:
+                # Right behind this key.
+                self._tidy_from = key + b"\0"
+                return found
+        self._tidy_from = b""
+        self._tidy_at_s = time.monotonic() + _TIDY_EVERY_S
+        return found
+
+    def _is_past(self, key: bytes, row: TableRow, delete_retention_ms: int) -> bool:
+        """Return whether a row is a delete that no copy needs to know of."""
+        if row.fields is not None or not self._table.was_current_at(row.time_ms + delete_retention_ms):
+            return False
+        others = self._table.rows_of_each([key], but=self.partition).get(key, {}) if row.is_elsewhere else {}
+        return all(other.fields is None for other in others.values())
+
+
+def _fields(row: TableRow | None, others: Mapping[int, TableRow], partition: int) -> Mapping[str, Any] | None:
+    """Return the fields of a key that has this row in this partition, and those in others."""
+    if not others:
+        return None if row is None else row.fields
+    return newest_fields(others if row is None else {**others, partition: row})
+
+
+def _is_live(row: TableRow | None) -> bool:
+    return row is not None and row.fields is not None
+
+
+def _is_uncertain(row: TableRow | None) -> bool:
+    return row is not None and (row.fields is None or row.is_elsewhere)

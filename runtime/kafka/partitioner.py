@@ -6,6 +6,8 @@ from functools import lru_cache
 
 from aiokafka.partitioner import murmur2
 
+from runtime.keys import KeyValue
+
 
 def partition_of_key(key: bytes, partitions: int) -> int:
     """Return the partition of a record's key.
@@ -20,6 +22,11 @@ def partition_of_key(key: bytes, partitions: int) -> int:
 
 
 @lru_cache(maxsize=65536)
-def partition_for(product_id: int, partitions: int) -> int:
-    """Return the partition of the record, and of the store, that has `product_id` as its key."""
-    return partition_of_key(str(product_id).encode(), partitions)
+def partition_for(key: KeyValue, partitions: int) -> int:
+    """Return the partition of the record, and of the store, that has this key.
+
+    Args:
+        key: as Python has it; what `str` makes of it is its text in the topic.
+        partitions: see `partition_of_key`.
+    """
+    return partition_of_key(str(key).encode(), partitions)

@@ -1,8 +1,8 @@
-"""The view: boards as they are served, kept rendered for the default limit.
+"""The view of a store with `show`: rows as they are served, kept rendered for the default limit.
 
-Between stores and queries. Bytes are built when a board or a name changes, not when they are read. Until a partition
-has been warmed up, and for boards that a change of a name has made stale, they are built by the first read: an answer
-is right at any time, and reads are only cheaper once the work is done.
+Bytes are built when a result or a row of a table changes, not when they are read. Until a partition has been warmed up,
+and for results that a change of a table has made stale, they are built by the first read: an answer is right at any
+time, and reads are only cheaper once the work is done.
 """
 
 from __future__ import annotations
@@ -11,25 +11,25 @@ import asyncio
 import logging
 import time
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
-from runtime.copies.listener import Watcher
-from runtime.errors import StateUnusable
-from runtime.records import ID_MAX, ID_MIN
-from runtime.stores.global_table import GlobalTable
-from runtime.stores.protocol import Store
-from topology.leaderboard.records import Board
-from topology.leaderboard.shown import Rendered, render, visible
+from runtime.copies.copies import Copies
+from runtime.declaration import Limits, Show, Store
+from runtime.errors import LeaderboardError, StateUnusable
+from runtime.keys import KeyValue
+from runtime.results import Result, values_of
+from runtime.serving.local_view import LocalView, to_json
+from runtime.serving.looked_at import NOTHING, LookedAt, Lookups
+from runtime.serving.view import EVERYTHING, Range, Rendered, tagged
 
 logger = logging.getLogger(__name__)
 
-DEFAULT_LIMIT: Final = 3
-
 _AT_ONCE: Final = 32
-"""A name on more boards than this is rendered again in the background, so that no read waits for all of them."""
+"""A row that more results look at has them rendered again in the background, so that no read waits for all of them."""
 _SLICE_S: Final = 0.002
+_NO_LIST: Final = Limits(default=0, most=0)
 
 
 @dataclass(slots=True)
@@ -38,151 +38,125 @@ class _Partition:
 
     Attributes:
         ready: changes are followed; before that they are only forgotten.
-        warm: every board of the store is in `seen` or in `stale`.
-        seen: product id to the players that its rendering looked at; hidden boards as well.
-        shown: the boards that have an entry to show.
-        stale: boards to render again.
+        warm: every key of the store is in `seen` or in `stale`.
+        seen: key to what its rendering looked at; hidden rows as well.
+        shown: the keys that have something to show.
+        stale: keys to render again.
         ascending: `shown` in order, made when it is asked for.
     """
 
     ready: bool = False
     warm: bool = False
-    seen: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    shown: set[int] = field(default_factory=set)
-    stale: set[int] = field(default_factory=set)
-    ascending: list[int] | None = None
+    seen: dict[KeyValue, LookedAt] = field(default_factory=dict)
+    shown: set[KeyValue] = field(default_factory=set)
+    stale: set[KeyValue] = field(default_factory=set)
+    ascending: list[KeyValue] | None = None
+
+    def between(self, within: Range) -> list[KeyValue]:
+        """Return the keys to show in a range, ascending."""
+        if self.ascending is None:
+            self.ascending = sorted(self.shown)
+        low = 0 if within.first is None else bisect_left(self.ascending, within.first)
+        high = len(self.ascending) if within.last is None else bisect_right(self.ascending, within.last)
+        return self.ascending[low:high]
 
 
-class RenderedView:
-    """What is served of this instance's stores. Everything happens in one event loop.
+class RenderedView(LocalView):
+    """What `show` makes of the rows. A row that is a list is cut at the limit, and hidden when it is empty.
 
     Args:
-        boards: stores of `leader-boards` by partition; this and the next two are live views.
-        players: stores of the table by partition.
-        products: stores of the table by partition.
-        default_limit: how many entries of a board are kept rendered.
-        depth: the most entries that are asked for; changes are followed down to there.
+        store: what it is declared as; it has `show`.
+        copies: what this instance holds.
     """
 
-    def __init__(
-        self,
-        boards: Mapping[int, Store],
-        players: Mapping[int, Store],
-        products: Mapping[int, Store],
-        default_limit: int = DEFAULT_LIMIT,
-        depth: int = 10,
-    ) -> None:
-        self._stores = boards
-        self._players = GlobalTable(players)
-        self._products = GlobalTable(products)
-        self._default_limit = default_limit
-        self._depth = depth
-        self._rendered: dict[int, Rendered] = {}
+    def __init__(self, store: Store, copies: Copies) -> None:
+        super().__init__(store, copies)
+        assert store.show is not None, "a store without it has a StoredView"
+        self._show: Show = store.show
+        limits = store.limits or _NO_LIST
+        self._is_list = store.limits is not None
+        self._default_limit, self._most = limits.default, limits.most
+        self._lookups = Lookups({topic: table.table for topic, table in copies.tables.items()})
+        self._rendered: dict[KeyValue, Rendered] = {}
         self._partitions: dict[int, _Partition] = {}
-        self._boards_of_player: dict[int, set[int]] = {}
-        self._partition_of: dict[int, int] = {}
-        self._version = 0
-        self._watchers: list[Watcher] = []
         self._work = asyncio.Event()
+        self._fails = False
 
     # Reading
 
-    @property
-    def version(self) -> int:
-        """A number that grows with every change that a reader could see."""
-        return self._version
-
-    def get(self, product_id: int, limit: int) -> Rendered | None:
-        """Return a board as it is served, or None when there is nothing to show of it."""
-        if limit == self._default_limit:
-            rendered = self._rendered.get(product_id)
+    def get(self, key: KeyValue, limit: int | None = None) -> Rendered | None:
+        is_default = limit is None or limit == self._default_limit
+        if is_default:
+            rendered = self._rendered.get(key)
             if rendered is not None:
                 return rendered
-        for partition, store in self._stores.items():
-            value = store.get(product_id)
-            if value is not None:
-                board = Board.from_json(value)
-                rendered = None
-                # Also for another limit, so that a board that is read is in the index of who is on it.
-                if limit == self._default_limit or product_id not in self._partition(partition).seen:
-                    rendered = self._render(partition, product_id, board)
-                if limit == self._default_limit:
-                    return rendered
-                return self._render_with(product_id, board, limit)
-        return None
+        partition = self.partition_for(key)
+        store = self._stores.get(partition)
+        stored = None if store is None else store.get(self._key.type.encode(key))
+        if stored is None:
+            return None
+        values = self._values.row(values_of(stored))
+        rendered = None
+        # Also for another limit, so that a result that is read is in the index of who looks at what.
+        if is_default or key not in self._partition(partition).seen:
+            rendered = self._render(partition, key, values)
+        return rendered if is_default else self._rendered_at(self._shown(key, values), limit)
 
-    def boards(
-        self,
-        partitions: Iterable[int],
-        limit: int,
-        first: int | None = None,
-        last: int | None = None,
-        most: int | None = None,
-    ) -> list[tuple[int, bytes]]:
-        """Return product ids and bodies, ascending, of at most `most` boards from `first` to `last`, both inclusive."""
-        low, high = ID_MIN if first is None else first, ID_MAX if last is None else last
-        ids: list[int] = []
+    def rows(self, partitions: Iterable[int], within: Range, limit: int | None = None) -> list[tuple[KeyValue, bytes]]:
+        keys: list[KeyValue] = []
         for partition in partitions:
-            ids += self._shown_between(partition, low, high)
-        ids.sort()
-        if most is not None:
-            del ids[most:]
-        if limit == self._default_limit:
-            return [(product_id, self._rendered[product_id].body) for product_id in ids]
-        found = ((product_id, self.get(product_id, limit)) for product_id in ids)
-        return [(product_id, rendered.body) for product_id, rendered in found if rendered is not None]
+            self._settle(partition, within)
+            keys += self._partition(partition).between(within)
+        keys.sort()
+        if within.most is not None:
+            del keys[within.most :]
+        if limit is None or limit == self._default_limit:
+            return [(key, self._rendered[key].body) for key in keys]
+        found = ((key, self.get(key, limit)) for key in keys)
+        return [(key, rendered.body) for key, rendered in found if rendered is not None]
 
     def count(self, partitions: Iterable[int]) -> int:
-        """Return how many boards have something to show."""
         total = 0
         for partition in partitions:
-            self._settle(partition, ID_MIN, ID_MAX)
+            self._settle(partition, EVERYTHING)
             total += len(self._partition(partition).shown)
         return total
 
     def shown(self) -> dict[int, int]:
-        """Return how many boards are rendered and have something to show, by partition; renders nothing for it."""
         return {partition: len(kept.shown) for partition, kept in sorted(self._partitions.items())}
 
-    def watch(self, watcher: Watcher) -> Callable[[], None]:
-        """Have `watcher` told what changes, until the returned function is called."""
-        self._watchers.append(watcher)
-        return lambda: self._watchers.remove(watcher)
+    # Following the copies: called after each write
 
-    # Following the stores: called after each write
-
-    def board_changed(self, partition: int, product_id: int, board: Board | None) -> None:
-        """Follow a board that was written, or deleted when it is None."""
-        if board is None or not self._partition(partition).ready:
-            self._forget(partition, product_id)
+    def row_changed(self, partition: int, key: KeyValue, result: Result | None) -> None:
+        if result is None or not self._partition(partition).ready:
+            self._forget(partition, key)
         else:
-            self._render(partition, product_id, board)
+            self._render(partition, key, self._values.row_of(result.values))
         # Also when the first entries are as before: a reader may ask for more of them.
-        self._changed(product_id)
+        self._changed(key)
 
-    def player_changed(self, player_id: int, name: str | None) -> None:  # noqa: ARG002  # the store has the name
-        """Follow a player that was created, renamed or deleted."""
-        self._names_changed(self._boards_of_player.get(player_id, ()))
-
-    def product_changed(self, product_id: int, name: str | None) -> None:  # noqa: ARG002  # the store has the name
-        """Follow a product that was created, renamed or deleted."""
-        self._names_changed((product_id,) if product_id in self._partition_of else ())
+    def table_changed(self, table: str, key: KeyValue, row: Mapping[str, Any] | None) -> None:  # noqa: ARG002
+        # The table has the row.
+        lookers = self._lookups.lookers(table, key)
+        own = self._partition_of(key)
+        if own is not None and self._lookups.looks_at_its_own(table, key, self._partitions[own].seen[key]):
+            self._render_again([*lookers, key])
+        else:
+            # A copy: to render a result renews the index that these are from.
+            self._render_again(list(lookers))
 
     def partition_ready(self, partition: int) -> None:
-        """Follow a partition from now on: its store and the tables are complete."""
         self._partition(partition).ready = True
         self._changed(None)
         self._work.set()
 
     def partition_reset(self, partition: int) -> None:
-        """Forget a partition whose store was emptied, opened or dropped."""
-        for product_id in list(self._partition(partition).seen):
-            self._forget(partition, product_id)
+        for key in list(self._partition(partition).seen):
+            self._forget(partition, key)
         del self._partitions[partition]
         self._changed(None)
 
     def tables_reset(self) -> None:
-        """Forget everything: the names are being read anew."""
         for partition in list(self._partitions):
             self.partition_reset(partition)
         self._changed(None)
@@ -195,7 +169,7 @@ class RenderedView:
             if kept.ready and not kept.warm:
                 await self._warm(partition, kept)
             while kept.stale and self._is_current(partition, kept):
-                self._settle(partition, ID_MIN, ID_MAX, _SLICE_S)
+                self._settle(partition, EVERYTHING, _SLICE_S)
                 await asyncio.sleep(0)
 
     async def keep_warm(self) -> None:
@@ -207,16 +181,17 @@ class RenderedView:
                 await self.warm_up()
             except StateUnusable as error:
                 # Whoever fills the stores opens them again, and then there is work again.
-                logger.warning("boards are rendered later: %s", error)
+                logger.warning("rows of store %s are rendered later: %s", self.store.name, error)
 
     async def _warm(self, partition: int, kept: _Partition) -> None:
         store = self._stores.get(partition)
         if store is None:
             return
         started = time.monotonic()
-        for product_id, _ in store.scan():
-            if product_id not in kept.seen:
-                self._render_stored(partition, product_id)
+        for encoded, _ in store.scan():
+            key = self._key.type.decode(encoded)
+            if key not in kept.seen:
+                self._render_stored(partition, key)
             if time.monotonic() - started > _SLICE_S:
                 await asyncio.sleep(0)
                 if not self._is_current(partition, kept):
@@ -227,34 +202,29 @@ class RenderedView:
     def _is_current(self, partition: int, kept: _Partition) -> bool:
         return self._partitions.get(partition) is kept
 
-    def _settle(self, partition: int, low: int, high: int, budget_s: float | None = None) -> None:
-        """Render what a reader of the ids from `low` to `high` needs and what is not rendered."""
+    def _settle(self, partition: int, within: Range, budget_s: float | None = None) -> None:
+        """Render what a reader of a range needs and what is not rendered."""
         kept = self._partition(partition)
         store = self._stores.get(partition)
         if store is None:
             return
         if not kept.warm:
-            for product_id, _ in store.scan(low, high):
-                if product_id not in kept.seen:
-                    self._render_stored(partition, product_id)
+            encode = self._key.type.encode
+            first = b"" if within.first is None else encode(within.first)
+            for encoded, _ in store.scan(first, None if within.last is None else encode(within.last)):
+                key = self._key.type.decode(encoded)
+                if key not in kept.seen:
+                    self._render_stored(partition, key)
             # A partition that changes are not followed for yet can be rendered, but does not stay so.
-            kept.warm = kept.ready and (low, high) == (ID_MIN, ID_MAX)
+            kept.warm = kept.ready and within.first is None and within.last is None
         started = time.monotonic()
-        for product_id in list(kept.stale):
-            if low <= product_id <= high:
-                self._render_stored(partition, product_id)
+        for key in list(kept.stale):
+            if (within.first is None or key >= within.first) and (within.last is None or key <= within.last):
+                self._render_stored(partition, key)
             if budget_s is not None and time.monotonic() - started > budget_s:
                 return
 
-    def _shown_between(self, partition: int, low: int, high: int) -> list[int]:
-        self._settle(partition, low, high)
-        kept = self._partition(partition)
-        if kept.ascending is None:
-            kept.ascending = sorted(kept.shown)
-        ascending = kept.ascending
-        return ascending[bisect_left(ascending, low) : bisect_right(ascending, high)]
-
-    # Rendering, and the index of who is on which board
+    # Rendering, and what has to be rendered again
 
     def _partition(self, partition: int) -> _Partition:
         kept = self._partitions.get(partition)
@@ -262,88 +232,83 @@ class RenderedView:
             kept = self._partitions[partition] = _Partition()
         return kept
 
-    def _names_changed(self, product_ids: Collection[int]) -> None:
-        # A board that has not been rendered is in no index, and may show the name as well.
+    def _partition_of(self, key: KeyValue) -> int | None:
+        """Return the partition in which a key was rendered. There are few: to look costs less than to remember."""
+        return next((partition for partition, kept in self._partitions.items() if key in kept.seen), None)
+
+    def _render_again(self, keys: Collection[KeyValue]) -> None:
+        # A result that has not been rendered is in no index, and may look at the row as well.
         if not all(self._partition(partition).warm for partition in self._stores):
             self._version += 1
-        at_once = len(product_ids) <= _AT_ONCE
-        # A copy: to render a board renews the index that these are from.
-        for product_id in list(product_ids):
-            partition = self._partition_of[product_id]
+        at_once = len(keys) <= _AT_ONCE
+        for key in keys:
+            partition = self._partition_of(key)
+            assert partition is not None, "the index has only what was rendered"
             if at_once:
-                self._render_stored(partition, product_id)
+                self._render_stored(partition, key)
             else:
-                self._rendered.pop(product_id, None)
-                self._partition(partition).stale.add(product_id)
+                self._rendered.pop(key, None)
+                self._partition(partition).stale.add(key)
                 self._work.set()
-            self._changed(product_id)
+            self._changed(key)
 
-    def _changed(self, product_id: int | None) -> None:
-        self._version += 1
-        for watcher in self._watchers:
-            watcher(product_id)
-
-    def _render_stored(self, partition: int, product_id: int) -> None:
+    def _render_stored(self, partition: int, key: KeyValue) -> None:
         store = self._stores.get(partition)
-        value = None if store is None else store.get(product_id)
-        if value is None:
-            self._forget(partition, product_id)
+        stored = None if store is None else store.get(self._key.type.encode(key))
+        if stored is None:
+            self._forget(partition, key)
         else:
-            self._render(partition, product_id, Board.from_json(value))
+            self._render(partition, key, self._values.row(values_of(stored)))
 
-    def _render_with(self, product_id: int, board: Board, limit: int) -> Rendered | None:
-        entries = visible(product_id, board, self._products.name(product_id), self._players.name, limit)
-        return render(entries) if entries else None
-
-    def _render(self, partition: int, product_id: int, board: Board) -> Rendered | None:
-        """Render a board for the default limit and keep it."""
-        # 1. Render, and note whom a reader of any limit looks at: the hidden ones too, they may come to exist.
-        looked_at: dict[int, str | None] = {}
-
-        def player_name(player_id: int) -> str | None:
-            if player_id not in looked_at:
-                looked_at[player_id] = self._players.name(player_id)
-            return looked_at[player_id]
-
-        entries = visible(product_id, board, self._products.name(product_id), player_name, self._depth)
-        rendered = render(entries[: self._default_limit]) if entries else None
+    def _render(self, partition: int, key: KeyValue, values: Mapping[str, Any]) -> Rendered | None:
+        """Render a row for the default limit and keep it."""
+        # 1. Render, and note what a reader of any limit looks at: the missing ones too, they may come to exist.
+        rendered = self._rendered_at(self._shown(key, values), self._default_limit)
+        looked_at = self._lookups.looked_at()
         # 2. Keep the bytes.
         kept = self._partition(partition)
-        kept.stale.discard(product_id)
+        kept.stale.discard(key)
         if rendered is None:
-            self._hide(kept, product_id)
+            self._hide(kept, key)
         else:
-            self._rendered[product_id] = rendered
-            if product_id not in kept.shown:
-                kept.shown.add(product_id)
+            self._rendered[key] = rendered
+            if key not in kept.shown:
+                kept.shown.add(key)
                 kept.ascending = None
         # 3. Renew the index.
-        players = tuple(looked_at)
-        seen = kept.seen.get(product_id, ())
-        if players != seen:
-            self._unindex(product_id, seen)
-            for player_id in players:
-                self._boards_of_player.setdefault(player_id, set()).add(product_id)
-        kept.seen[product_id] = players
-        self._partition_of[product_id] = partition
+        self._lookups.index(key, kept.seen.get(key, NOTHING), looked_at)
+        kept.seen[key] = looked_at
         return rendered
 
-    def _hide(self, kept: _Partition, product_id: int) -> None:
-        self._rendered.pop(product_id, None)
-        if product_id in kept.shown:
-            kept.shown.remove(product_id)
+    def _shown(self, key: KeyValue, values: Mapping[str, Any]) -> Any:
+        """Return what is shown of a row, at most as much of a list as anybody may ask for; None when it is hidden."""
+        self._lookups.begin()
+        try:
+            shown = self._show(self._row(key, values), self._lookups.tables)
+        except LeaderboardError:
+            # Not of the row: a table cannot be read.
+            raise
+        except Exception:
+            # One row must not keep all others from being shown and filled.
+            if not self._fails:
+                self._fails = True
+                logger.exception("show of store %s fails for key %s: such rows are hidden", self.store.name, key)
+            return None
+        return (shown[: self._most] or None) if self._is_list and isinstance(shown, list) else shown
+
+    def _rendered_at(self, shown: Any, limit: int | None) -> Rendered | None:
+        if shown is None:
+            return None
+        return tagged(to_json(shown[:limit] if self._is_list and isinstance(shown, list) else shown))
+
+    def _hide(self, kept: _Partition, key: KeyValue) -> None:
+        self._rendered.pop(key, None)
+        if key in kept.shown:
+            kept.shown.remove(key)
             kept.ascending = None
 
-    def _forget(self, partition: int, product_id: int) -> None:
+    def _forget(self, partition: int, key: KeyValue) -> None:
         kept = self._partition(partition)
-        kept.stale.discard(product_id)
-        self._hide(kept, product_id)
-        self._unindex(product_id, kept.seen.pop(product_id, ()))
-        self._partition_of.pop(product_id, None)
-
-    def _unindex(self, product_id: int, players: tuple[int, ...]) -> None:
-        for player_id in players:
-            boards = self._boards_of_player[player_id]
-            boards.discard(product_id)
-            if not boards:
-                del self._boards_of_player[player_id]
+        kept.stale.discard(key)
+        self._hide(kept, key)
+        self._lookups.index(key, kept.seen.pop(key, NOTHING), NOTHING)

@@ -2,7 +2,7 @@
 
 <state_dir>/<application_id>/lock
 <state_dir>/<application_id>/notes/<name>
-<state_dir>/<application_id>/{leader-boards,players,products}/<partition>/
+<state_dir>/<application_id>/<name>/<partition>/
 """
 
 from __future__ import annotations
@@ -11,18 +11,16 @@ import fcntl
 import logging
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Final, get_args
+from typing import Final
 
 from runtime.errors import StateUnusable
 from runtime.stores import rocksdb
-from runtime.stores.protocol import Store, StoreName
+from runtime.stores.protocol import StateStore
 from runtime.stores.rocksdb import RocksdbOptions, RocksdbStore, SharedResources
 
 logger = logging.getLogger(__name__)
-
-_NAMES: Final[tuple[StoreName, ...]] = get_args(StoreName)
 
 _SHORT_OF: Final = (
     "No space left on device",
@@ -45,25 +43,28 @@ class StateDirectory:
     Args:
         state_dir: a directory that is created when missing.
         application_id: instances of several applications can share a `state_dir`; two of one cannot.
+        names: of the stores.
         options: what bounds memory and threads.
 
     Raises:
         StateUnusable: the directory cannot be written, or another process uses it.
     """
 
-    def __init__(self, state_dir: Path, application_id: str, options: RocksdbOptions | None = None) -> None:
+    def __init__(
+        self, state_dir: Path, application_id: str, names: Iterable[str], options: RocksdbOptions | None = None
+    ) -> None:
         self._root = state_dir / application_id
         self._lock = _locked(self._root)
         self._shared = SharedResources(options or RocksdbOptions())
-        self._databases: dict[StoreName, dict[int, RocksdbStore]] = {name: {} for name in _NAMES}
+        self._databases: dict[str, dict[int, RocksdbStore]] = {name: {} for name in names}
 
-    def open(self, name: StoreName, partition: int) -> Store:
+    def open(self, name: str, partition: int) -> StateStore:
         stores = self._databases[name]
         if partition not in stores:
             stores[partition] = self._open(self._root / name / str(partition))
         return stores[partition]
 
-    def reopen(self, name: StoreName, partition: int) -> Store:
+    def reopen(self, name: str, partition: int) -> StateStore:
         path = self._root / name / str(partition)
         # Closed and not opened again, it would answer nobody: better as it is until there is room.
         _make_writable(path, _ROOM_TO_OPEN_BYTES + sum(log.stat().st_size for log in path.glob("*.log")))
@@ -74,10 +75,10 @@ class StateDirectory:
         stores[partition] = self._open(path)
         return stores[partition]
 
-    def opened(self, name: StoreName) -> Mapping[int, Store]:
+    def opened(self, name: str) -> Mapping[int, StateStore]:
         return self._databases[name]
 
-    def kept(self, name: StoreName) -> list[int]:
+    def kept(self, name: str) -> list[int]:
         directory = self._root / name
         try:
             return sorted(int(path.name) for path in directory.iterdir() if path.name.isdecimal())
@@ -86,7 +87,7 @@ class StateDirectory:
         except OSError as error:
             raise StateUnusable(f"{directory} cannot be read: {error}") from error
 
-    def drop(self, name: StoreName, partition: int) -> None:
+    def drop(self, name: str, partition: int) -> None:
         store = self._databases[name].pop(partition, None)
         if store is not None:
             store.close()

@@ -1,43 +1,138 @@
-"""A global table: `players` or `products`, of which every instance holds all partitions."""
+"""A global table: every instance holds all of its partitions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
+from runtime.declaration import Table
 from runtime.kafka.partitioner import partition_for
-from runtime.stores.protocol import Store
+from runtime.keys import KeyValue
+from runtime.stores.protocol import StateStore
+from runtime.stores.table_rows import TableRow, certain_fields, newest, newest_fields
+
+logger = logging.getLogger(__name__)
 
 
 class TableChanges(NamedTuple):
-    """How many ids of a table have come to exist and ceased to, since the process began; both only grow."""
+    """How many keys of a table have come to exist and ceased to, since the process began; both only grow."""
 
     added: int
     deleted: int
 
 
 class GlobalTable:
-    """Names by id.
+    """Rows by key: of those that partitions have of a key, the newest counts; see `runtime.stores.table_rows`.
 
     Args:
+        table: what it is declared as.
         stores: the table's stores by partition; a live view.
     """
 
-    def __init__(self, stores: Mapping[int, Store]) -> None:
+    def __init__(self, table: Table, stores: Mapping[int, StateStore]) -> None:
+        self.table = table
         self._stores = stores
+        self._encode = table.key.type.encode
+        self._said: set[str] = set()
 
-    def name(self, row_id: int) -> str | None:
-        """Return the name of a row, or None when there is no such row."""
+    def get(self, key: KeyValue) -> Mapping[str, Any] | None:
+        """Return the row of a key, its fields by name, or None when there is no such row."""
+        if key is None:
+            # As a column may be that a row looks up with.
+            return None
+        encoded = self._encode(key)
         # Not every producer partitions as Java's do, so a row may lie anywhere; where Java's put it is the first guess.
-        home = self._stores.get(partition_for(row_id, len(self._stores) or 1))
-        value = None if home is None else home.get(row_id)
+        home = self._stores.get(partition_for(key, len(self._stores) or 1))
+        value = None if home is None else home.get(encoded)
         if value is None:
-            others = (store.get(row_id) for store in self._stores.values() if store is not home)
+            others = (store.get(encoded) for store in self._stores.values() if store is not home)
             value = next((found for found in others if found is not None), None)
-        return None if value is None else value.decode()
+            if value is None:
+                return None
+        fields = certain_fields(value)
+        return newest_fields(self.rows_of_each([encoded])[encoded]) if fields is None else fields
 
-    def ids(self) -> Iterator[int]:
-        """Yield every id, in no particular order."""
+    def keys(self) -> Iterator[KeyValue]:
+        """Yield every key that exists, in no particular order; one that lies in two partitions may come twice."""
+        return (key for key, _ in self.items())
+
+    def items(self) -> Iterator[tuple[KeyValue, Mapping[str, Any]]]:
+        """Yield every key that exists with its row, as `keys` does."""
+        decode = self.table.key.type.decode
         for store in self._stores.values():
-            for row_id, _ in store.scan():
-                yield row_id
+            for encoded, value in store.scan():
+                key = decode(encoded)
+                row = certain_fields(value) or self.get(key)
+                if row is not None:
+                    yield key, row
+
+    def rows_of_each(self, keys: Sequence[bytes], but: int | None = None) -> dict[bytes, dict[int, TableRow]]:
+        """Return what each partition has of keys, deletes as well; keys that lie nowhere are left out.
+
+        Args:
+            keys: encoded.
+            but: a partition that is not looked into.
+        """
+        found: dict[bytes, dict[int, TableRow]] = {}
+        for partition, store in self._stores.items():
+            if partition != but:
+                for key, value in zip(keys, store.get_each(keys), strict=True):
+                    if value is not None:
+                        found.setdefault(key, {})[partition] = TableRow.decode(value)
+        return found
+
+    def mark_elsewhere(self, rows: Mapping[int, Mapping[bytes, TableRow]]) -> None:
+        """Note of rows, by partition and key, that another partition has the key as well.
+
+        Raises:
+            StateUnusable: a store cannot be written.
+        """
+        for partition, marked in rows.items():
+            store = self._stores[partition]
+            if store.fill is None:
+                raise RuntimeError("rows before the filling began")
+            values = {key: row._replace(is_elsewhere=True).encode() for key, row in marked.items()}
+            live = sum(row.fields is not None for row in marked.values())
+            store.write(values, store.fill._replace(uncertain=store.fill.uncertain + live))
+
+    def was_current_at(self, time_ms: int) -> bool:
+        """Return whether every partition was read to its end at that time or later."""
+        fills = (store.fill for store in self._stores.values())
+        return all(fill is not None and fill.restored and fill.current_at_ms >= time_ms for fill in fills)
+
+    def note(self, key: bytes, rows: Mapping[int, TableRow]) -> None:
+        """Say in the log, once, what cannot be told apart, and which delete Kafka forgets before what it deletes.
+
+        Args:
+            key: encoded.
+            rows: the rows of the key by partition, of at least two.
+        """
+        partition = newest(rows)
+        others = {other: row for other, row in rows.items() if other != partition}
+        assert partition is not None, "of at least two"
+        row, key_text = rows[partition], self.table.key.type.text(self.table.key.type.decode(key))
+        tied = [other for other, each in others.items() if each.time_ms == row.time_ms and each.fields != row.fields]
+        if tied:
+            self._say_once(
+                "of one time",
+                "topic %s: two last records of key %s, in partitions %d and %d, have the same time, %d: the one in the "
+                "higher partition counts, at every instance. Send the row again to settle it, and have all producers "
+                "partition alike. This is said once a table",
+                self.table.topic, key_text, tied[0], partition, row.time_ms,
+            )  # fmt: skip
+        hidden = [other for other, each in others.items() if each.fields is not None]
+        if row.fields is None and hidden:
+            self._say_once(
+                "a delete elsewhere",
+                "topic %s: key %s is deleted in partition %d, and partition %d has an older row of it. Kafka forgets "
+                "the delete after delete.retention.ms and keeps the row: an instance that is filled later shows it "
+                "again. Delete key %s in partition %d as well, and have all producers partition alike. This is said "
+                "once a table",
+                self.table.topic, key_text, partition, hidden[0], key_text, hidden[0],
+            )  # fmt: skip
+
+    def _say_once(self, what: str, message: str, *args: object) -> None:
+        if what not in self._said:
+            self._said.add(what)
+            logger.warning(message, *args)

@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from runtime.records import ID_MAX, ID_MIN
-from runtime.stores.protocol import Fill, Store, StoreName
+from runtime.stores.protocol import Fill, StateStore
 
 
 class MemoryStore:
     """A store that is a dict."""
 
     def __init__(self) -> None:
-        self._values: dict[int, bytes] = {}
+        self._values: dict[bytes, bytes] = {}
         self._fill: Fill | None = None
 
     @property
     def fill(self) -> Fill | None:
         return self._fill
 
-    def get(self, key: int) -> bytes | None:
+    def get(self, key: bytes) -> bytes | None:
         return self._values.get(key)
 
-    def scan(self, first: int = ID_MIN, last: int = ID_MAX) -> Iterator[tuple[int, bytes]]:
-        return iter(sorted((key, value) for key, value in self._values.items() if first <= key <= last))
+    def get_each(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        return [self._values.get(key) for key in keys]
 
-    def write(self, changes: Mapping[int, bytes | None], fill: Fill) -> None:
+    def scan(self, first: bytes = b"", last: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
+        rows = self._values.items()
+        return iter(sorted((key, value) for key, value in rows if first <= key and (last is None or key <= last)))
+
+    def write(self, changes: Mapping[bytes, bytes | None], fill: Fill) -> None:
         for key, value in changes.items():
             if value is None:
                 self._values.pop(key, None)
@@ -42,27 +45,31 @@ class MemoryStore:
 
 
 class MemoryStores:
-    """The stores of an instance, in memory. They outlive `close`, as those on disk do."""
+    """The stores of an instance, in memory. They outlive `close`, as those on disk do.
 
-    def __init__(self) -> None:
-        self._kept: dict[StoreName, dict[int, MemoryStore]] = {"leader-boards": {}, "players": {}, "products": {}}
-        self._opened: dict[StoreName, dict[int, Store]] = {"leader-boards": {}, "players": {}, "products": {}}
+    Args:
+        names: of the stores.
+    """
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._kept: dict[str, dict[int, MemoryStore]] = {name: {} for name in names}
+        self._opened: dict[str, dict[int, StateStore]] = {name: {} for name in self._kept}
         self._notes: dict[str, str] = {}
 
-    def open(self, name: StoreName, partition: int) -> Store:
+    def open(self, name: str, partition: int) -> StateStore:
         store = self._kept[name].setdefault(partition, MemoryStore())
         return self._opened[name].setdefault(partition, store)
 
-    def reopen(self, name: StoreName, partition: int) -> Store:
+    def reopen(self, name: str, partition: int) -> StateStore:
         return self.open(name, partition)
 
-    def opened(self, name: StoreName) -> Mapping[int, Store]:
+    def opened(self, name: str) -> Mapping[int, StateStore]:
         return self._opened[name]
 
-    def kept(self, name: StoreName) -> list[int]:
+    def kept(self, name: str) -> list[int]:
         return sorted(self._kept[name])
 
-    def drop(self, name: StoreName, partition: int) -> None:
+    def drop(self, name: str, partition: int) -> None:
         self._opened[name].pop(partition, None)
         self._kept[name].pop(partition, None)
 

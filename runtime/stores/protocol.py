@@ -6,13 +6,8 @@ written together, so that after a crash they agree.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Literal, NamedTuple, Protocol
-
-from runtime.records import ID_MAX, ID_MIN
-
-StoreName = Literal["leader-boards", "players", "products"]
-"""`leader-boards` is partitioned; `players` and `products` are global tables, each instance holds all of them."""
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
 
 class Fill(NamedTuple):
@@ -24,7 +19,8 @@ class Fill(NamedTuple):
         restored: it has been filled to the end of this topic once, so that what it holds is an answer.
         current_at_ms: when it last held all that the topic did, as wall-clock time. Deletes that Kafka has dropped
             since may be missing from what it reads next.
-        rows: how many rows a table's store holds; boards are not counted here.
+        rows: how many rows the store holds; of a table's, deletes that it remembers are not counted.
+        uncertain: how many of what a table's store holds are deletes, or keys that may lie in another partition too.
     """
 
     topic_id: str
@@ -32,22 +28,34 @@ class Fill(NamedTuple):
     restored: bool
     current_at_ms: int
     rows: int = 0
+    uncertain: int = 0
 
 
-class Store(Protocol):
-    """The copy of one topic partition: ids to values. Every method may raise `StateUnusable`."""
+class StateStore(Protocol):
+    """The copy of one topic partition: keys to values, ordered by the bytes of the keys.
+
+    Every method may raise `StateUnusable`.
+    """
 
     @property
     def fill(self) -> Fill | None:
         """How far the store has been filled; None when it never was."""
 
-    def get(self, key: int) -> bytes | None:
+    def get(self, key: bytes) -> bytes | None:
         """Return the value of a key, or None."""
 
-    def scan(self, first: int = ID_MIN, last: int = ID_MAX) -> Iterator[tuple[int, bytes]]:
-        """Yield keys and values from `first` to `last`, both inclusive, ascending, as they were when the scan began."""
+    def get_each(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """Return the value of each key, or None, in their order; takes less time than to get them one by one."""
 
-    def write(self, changes: Mapping[int, bytes | None], fill: Fill) -> None:
+    def scan(self, first: bytes = b"", last: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
+        """Yield keys and values from `first` to `last`, both inclusive, ascending, as they were when the scan began.
+
+        Args:
+            first: the lowest key; by default the first there is.
+            last: the highest key; None for the last there is.
+        """
+
+    def write(self, changes: Mapping[bytes, bytes | None], fill: Fill) -> None:
         """Put values, or delete those that are None, and record how far the store is filled: all or nothing."""
 
     def disk_bytes(self) -> int:
@@ -57,30 +65,30 @@ class Store(Protocol):
         """Delete every value, and record where the filling begins again: all or nothing."""
 
 
-class Stores(Protocol):
-    """The stores of one instance."""
+class StateStores(Protocol):
+    """The stores of one instance, of names that whoever made them has given."""
 
-    def open(self, name: StoreName, partition: int) -> Store:
+    def open(self, name: str, partition: int) -> StateStore:
         """Return a store, opened when it was not.
 
         Raises:
             StateUnusable: its directory cannot be read or written.
         """
 
-    def reopen(self, name: StoreName, partition: int) -> Store:
+    def reopen(self, name: str, partition: int) -> StateStore:
         """Close and open a store again: after its disk was full, RocksDB takes no more writes until then.
 
         Raises:
             StateUnusable: its directory still cannot be written; the store is closed until it can be opened.
         """
 
-    def opened(self, name: StoreName) -> Mapping[int, Store]:
+    def opened(self, name: str) -> Mapping[int, StateStore]:
         """Return the open stores of a name by partition: a live view."""
 
-    def kept(self, name: StoreName) -> list[int]:
+    def kept(self, name: str) -> list[int]:
         """Return the partitions that have a store, opened or not, ascending."""
 
-    def drop(self, name: StoreName, partition: int) -> None:
+    def drop(self, name: str, partition: int) -> None:
         """Close a store and delete all that it holds."""
 
     def load_note(self, name: str) -> str | None:

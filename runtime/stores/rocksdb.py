@@ -1,8 +1,7 @@
 """A store on disk: one RocksDB database a topic partition.
 
-Keys are `d` and the id, its sign bit flipped, big endian: byte order is numeric order. What is known about the store
-itself lies under `m`, which no id can reach. Follows quix-streams `state/rocksdb/partition.py` in that values and
-position share one write batch.
+Keys are behind a `d`. What is known about the store itself lies under `m`, which no key can reach. Follows quix-streams
+`state/rocksdb/partition.py` in that values and position share one write batch.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,16 +18,14 @@ from typing import Any, Final
 from rocksdict import BlockBasedOptions, Cache, DBCompressionType, Env, Options, Rdict, WriteBatch
 
 from runtime.errors import StateUnusable
-from runtime.records import ID_MAX, ID_MIN
 from runtime.stores.protocol import Fill
 
-FORMAT_VERSION: Final = 2
+FORMAT_VERSION: Final = 4
 """Raised when older stores cannot be read; they are then filled again."""
 
 _FILL_KEY: Final = b"m:fill"
 _DATA_BEGIN: Final = b"d"
 _DATA_END: Final = b"e"
-_SIGN: Final = 1 << 63
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,27 +106,33 @@ class RocksdbStore:
     def fill(self) -> Fill | None:
         return self._fill
 
-    def get(self, key: int) -> bytes | None:
+    def get(self, key: bytes) -> bytes | None:
         # Without `_translated`, which would cost as much as the look-up.
         try:
-            value: bytes | None = self._database.get(_encode(key))
+            value: bytes | None = self._database.get(_DATA_BEGIN + key)
         except Exception as error:
             raise _unusable(self._path, error) from error
         return value
 
-    def scan(self, first: int = ID_MIN, last: int = ID_MAX) -> Iterator[tuple[int, bytes]]:
+    def get_each(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        if not keys:
+            return []
         with _translated(self._path):
-            rows = self._database.items(from_key=_encode(first))
-        # The end is looked for here: an upper bound in ReadOptions is read after rocksdict has freed it.
-        return _rows_until(rows, _encode(last), self._path)
+            return list(self._database.get([_DATA_BEGIN + key for key in keys]) or [])
 
-    def write(self, changes: Mapping[int, bytes | None], fill: Fill) -> None:
+    def scan(self, first: bytes = b"", last: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
+        with _translated(self._path):
+            rows = self._database.items(from_key=_DATA_BEGIN + first)
+        # The end is looked for here: an upper bound in ReadOptions is read after rocksdict has freed it.
+        return _rows_until(rows, None if last is None else _DATA_BEGIN + last, self._path)
+
+    def write(self, changes: Mapping[bytes, bytes | None], fill: Fill) -> None:
         batch = WriteBatch(raw_mode=True)
         for key, value in changes.items():
             if value is None:
-                batch.delete(_encode(key))
+                batch.delete(_DATA_BEGIN + key)
             else:
-                batch.put(_encode(key), value)
+                batch.put(_DATA_BEGIN + key, value)
         self._commit(batch, fill)
 
     def disk_bytes(self) -> int:
@@ -167,8 +170,8 @@ class RocksdbStore:
             version, *fields = json.loads(text)
             if version != FORMAT_VERSION:
                 raise StateUnusable(f"{self._path}: stores of format {version} cannot be read")
-            topic_id, position, restored, current_at_ms, rows = fields
-            return Fill(str(topic_id), int(position), bool(restored), int(current_at_ms), int(rows))
+            topic_id, position, restored, current_at_ms, rows, uncertain = fields
+            return Fill(str(topic_id), int(position), bool(restored), int(current_at_ms), int(rows), int(uncertain))
         except (TypeError, ValueError) as error:
             raise StateUnusable(f"{self._path}: not a store of this service: {error}") from error
 
@@ -199,17 +202,10 @@ def _unusable(path: Path, error: Exception) -> StateUnusable:
     return StateUnusable(f"{path}: {error}")
 
 
-def _rows_until(rows: Iterator[tuple[Any, Any]], last: bytes, path: Path) -> Iterator[tuple[int, bytes]]:
+def _rows_until(rows: Iterator[tuple[Any, Any]], last: bytes | None, path: Path) -> Iterator[tuple[bytes, bytes]]:
     with _translated(path):
         for key, value in rows:
-            if key > last:
+            # `m` lies behind `d`.
+            if key >= _DATA_END or (last is not None and key > last):
                 return
-            yield _decode(key), value
-
-
-def _encode(key: int) -> bytes:
-    return b"d" + (key + _SIGN).to_bytes(8, "big")
-
-
-def _decode(key: bytes) -> int:
-    return int.from_bytes(key[1:], "big") - _SIGN
+            yield key[1:], value

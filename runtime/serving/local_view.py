@@ -1,0 +1,98 @@
+"""What is served of a store's copies at this instance, however its rows are made."""
+
+from __future__ import annotations
+
+import json
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from runtime.copies.copies import Copies
+from runtime.declaration import Row, Store
+from runtime.kafka import partitioner
+from runtime.keys import KeyValue
+from runtime.results import Result
+from runtime.serving.view import PartitionStatus, Role, View, Watcher
+
+_JSON: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+
+
+def to_json(shown: Any) -> bytes:
+    """Return what is served as JSON."""
+    return _JSON.encode(shown).encode()
+
+
+class LocalView(View):
+    """The rows of a store's copies. It follows them: see `runtime.copies.listener`.
+
+    Args:
+        store: what it is declared as.
+        copies: what this instance holds.
+    """
+
+    def __init__(self, store: Store, copies: Copies) -> None:
+        self.store = store
+        self._copies = copies
+        self._held = copies.results[store.name]
+        self._stores = self._held.opened
+        self._values = store.record
+        self._key = store.key
+        self._version = 0
+        self._watchers: list[Watcher] = []
+
+    @property
+    def version(self) -> int:
+        return self._version
+
+    @property
+    def partition_count(self) -> int:
+        return self._held.partition_count
+
+    def partition_for(self, key: KeyValue) -> int:
+        return partitioner.partition_for(key, self._held.partition_count or 1)
+
+    def status(self, partition: int) -> PartitionStatus:
+        copy = self._copies.status(self.store.name, partition)
+        role: Role = "active" if partition in self._copies.active else "standby"
+        return PartitionStatus(copy.can_answer, role, copy.lag, copy.reason, copy.position)
+
+    def watch(self, watcher: Watcher) -> Callable[[], None]:
+        self._watchers.append(watcher)
+        return lambda: self._watchers.remove(watcher)
+
+    @abstractmethod
+    def shown(self) -> dict[int, int]:
+        """Return how many rows are known to be shown, by partition; does nothing to find out."""
+
+    async def keep_warm(self) -> None:
+        """Do ahead what reads would have to wait for, until cancelled; returns when there is nothing of the kind."""
+
+    # Following the copies
+
+    @abstractmethod
+    def row_changed(self, partition: int, key: KeyValue, result: Result | None) -> None:
+        """Follow a result that was written, or deleted when it is None."""
+
+    @abstractmethod
+    def table_changed(self, table: str, key: KeyValue, row: Mapping[str, Any] | None) -> None:
+        """Follow a row of a table that came to exist, has other fields, or was deleted when it is None."""
+
+    @abstractmethod
+    def partition_ready(self, partition: int) -> None:
+        """Follow a partition from now on: its store and the tables are complete."""
+
+    @abstractmethod
+    def partition_reset(self, partition: int) -> None:
+        """Forget a partition whose store was emptied, opened again or dropped."""
+
+    @abstractmethod
+    def tables_reset(self) -> None:
+        """Forget what was looked up: a table is being read anew."""
+
+    def _changed(self, key: KeyValue | None) -> None:
+        self._version += 1
+        for watcher in self._watchers:
+            watcher(key)
+
+    def _row(self, key: KeyValue, values: Mapping[str, Any]) -> Row:
+        return {self._key.name: key, **values}

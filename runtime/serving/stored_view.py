@@ -1,0 +1,67 @@
+"""The view of a store whose rows are shown as they are: it reads the store, and keeps nothing of a key in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from heapq import merge
+from itertools import islice
+from typing import Any
+
+from runtime.keys import KeyValue
+from runtime.results import Result, values_of
+from runtime.serving.local_view import LocalView, to_json
+from runtime.serving.view import Range, Rendered, tagged
+from runtime.stores.protocol import StateStore
+
+
+class StoredView(LocalView):
+    """Rows as they are: `{"word":"hello","count":2}`. A limit means nothing here."""
+
+    def get(self, key: KeyValue, limit: int | None = None) -> Rendered | None:  # noqa: ARG002  # rows are no lists
+        store = self._stores.get(self.partition_for(key))
+        stored = None if store is None else store.get(self._key.type.encode(key))
+        return None if stored is None else tagged(self._body(key, stored))
+
+    def rows(
+        self,
+        partitions: Iterable[int],
+        within: Range,
+        limit: int | None = None,  # noqa: ARG002  # rows are no lists
+    ) -> list[tuple[KeyValue, bytes]]:
+        scans = (self._scan(store, within) for store in self._opened(partitions))
+        decode = self._key.type.decode
+        found = ((decode(encoded), stored) for encoded, stored in islice(merge(*scans), within.most))
+        return [(key, self._body(key, stored)) for key, stored in found]
+
+    def count(self, partitions: Iterable[int]) -> int:
+        return sum(store.fill.rows for store in self._opened(partitions) if store.fill is not None)
+
+    def shown(self) -> dict[int, int]:
+        return {partition: self.count([partition]) for partition in sorted(self._stores)}
+
+    def row_changed(self, partition: int, key: KeyValue, result: Result | None) -> None:  # noqa: ARG002  # stored
+        self._changed(key)
+
+    def table_changed(self, table: str, key: KeyValue, row: Mapping[str, Any] | None) -> None:
+        """Show no change: these rows look into no table."""
+
+    def partition_ready(self, partition: int) -> None:  # noqa: ARG002  # all rows may
+        self._changed(None)
+
+    def partition_reset(self, partition: int) -> None:  # noqa: ARG002  # all rows may
+        self._changed(None)
+
+    def tables_reset(self) -> None:
+        self._changed(None)
+
+    def _opened(self, partitions: Iterable[int]) -> Iterator[StateStore]:
+        return (store for partition in partitions if (store := self._stores.get(partition)) is not None)
+
+    def _scan(self, store: StateStore, within: Range) -> Iterator[tuple[bytes, bytes]]:
+        encode = self._key.type.encode
+        first = b"" if within.first is None else encode(within.first)
+        return store.scan(first, None if within.last is None else encode(within.last))
+
+    def _body(self, key: KeyValue, stored: bytes) -> bytes:
+        # Not the record's own bytes: two instances that have the same values have the same bytes, and tags.
+        return to_json(self._row(key, self._values.row(values_of(stored))))

@@ -1,0 +1,18 @@
+"""The views of a topology's stores."""
+
+from __future__ import annotations
+
+from runtime.copies.copies import Copies
+from runtime.serving.local_view import LocalView
+from runtime.serving.rendered_view import RenderedView
+from runtime.serving.stored_view import StoredView
+
+
+def views_of(copies: Copies) -> dict[str, LocalView]:
+    """Return a view of each store, by its name, which follows what this instance holds of it."""
+    views: dict[str, LocalView] = {}
+    for store in copies.topology.stores:
+        view = RenderedView(store, copies) if store.show is not None else StoredView(store, copies)
+        copies.follow(store.name, view)
+        views[store.name] = view
+    return views

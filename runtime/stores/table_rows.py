@@ -1,0 +1,76 @@
+"""What a store of a global table holds of a key, and which of several rows counts.
+
+A key may lie in several partitions: producers partition in different ways (librdkafka's default is not Java's), and a
+topic that gets partitions sends a key elsewhere. Within a partition the last record of a key counts, by offset,
+whatever its time says: compaction keeps that one, so that a copy which is filled later finds no other. Of the last
+records of several partitions the latest counts, a delete as well, and of equal times that of the highest partition.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+_HEAD: Final = struct.Struct(">Bqq")
+_DELETE: Final = 1
+_ELSEWHERE: Final = 2
+_JSON: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+
+
+class TableRow(NamedTuple):
+    """The last record of a key in one partition.
+
+    Attributes:
+        fields: by name; None is a delete. It is kept, since an older row may lie in another partition.
+        time_ms: the record's time, as Kafka has it; -1 when it has none.
+        offset: of the record.
+        is_elsewhere: another partition may have the key as well. False is certain: a look-up need not go on.
+    """
+
+    fields: Mapping[str, Any] | None
+    time_ms: int
+    offset: int
+    is_elsewhere: bool = False
+
+    def encode(self) -> bytes:
+        """Return the value that a store keeps."""
+        flags = (self.fields is None) * _DELETE | self.is_elsewhere * _ELSEWHERE
+        fields = b"" if self.fields is None else _JSON.encode(self.fields).encode()
+        return _HEAD.pack(flags, self.time_ms, self.offset) + fields
+
+    @classmethod
+    def decode(cls, value: bytes) -> TableRow:
+        """Return the row that a store's value is."""
+        flags, time_ms, offset = _HEAD.unpack_from(value)
+        fields = None if flags & _DELETE else json.loads(value[_HEAD.size :])
+        return cls(fields, time_ms, offset, bool(flags & _ELSEWHERE))
+
+
+def is_certain(value: bytes) -> bool:
+    """Return whether a store's value is a row, and no other partition can have another one."""
+    return not value[0]
+
+
+def certain_fields(value: bytes) -> Mapping[str, Any] | None:
+    """Return the fields in a store's value when no other partition can have others; else None."""
+    if value[0]:
+        return None
+    fields: Mapping[str, Any] = json.loads(value[_HEAD.size :])
+    return fields
+
+
+def newest(rows: Mapping[int, TableRow]) -> int | None:
+    """Return the partition whose row of a key counts, or None when there is no row.
+
+    Args:
+        rows: the rows of one key by partition.
+    """
+    return max(rows, key=lambda partition: (rows[partition].time_ms, partition), default=None)
+
+
+def newest_fields(rows: Mapping[int, TableRow]) -> Mapping[str, Any] | None:
+    """Return the fields that count, or None when the key does not exist."""
+    partition = newest(rows)
+    return None if partition is None else rows[partition].fields

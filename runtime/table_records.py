@@ -1,0 +1,41 @@
+"""Records of a table's topic: the key's text, and a JSON object with the fields."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from runtime.declaration import Table
+from runtime.errors import InvalidRecord
+from runtime.keys import Int64, KeyType, KeyValue
+from runtime.records import ID_MAX, ID_MIN, NO_KEY, is_unicode, json_object, text_of
+
+
+def parse_row(table: Table, key: bytes | None, value: bytes | None) -> tuple[KeyValue, Mapping[str, Any] | None]:
+    """Return the key of a table's record, and its row, the declared fields by name, or None for a delete.
+
+    Raises:
+        InvalidRecord: the key is none of its type, the value is no such object, or the two disagree.
+    """
+    if key is None:
+        raise InvalidRecord(NO_KEY)
+    row_key = table.key.type.parse(text_of(key))
+    if value is None:
+        return row_key, None
+    fields = json_object(value)
+    if table.key_field is not None:
+        claimed = fields.get(table.key_field)
+        if isinstance(claimed, bool) or str(claimed) != table.key.type.text(row_key):
+            raise InvalidRecord(
+                f"{table.key_field} is missing or not the key", f"{claimed!r:.40} under the key {row_key}"
+            )
+    return row_key, {name: _checked(name, of_type, fields.get(name)) for name, of_type in table.fields.items()}
+
+
+def _checked(name: str, of_type: KeyType, value: Any) -> Any:
+    if of_type is Int64:
+        if isinstance(value, bool) or not isinstance(value, int) or not ID_MIN <= value <= ID_MAX:
+            raise InvalidRecord(f"{name} is missing or no 64-bit integer")
+    elif not isinstance(value, str) or not is_unicode(value):
+        raise InvalidRecord(f"{name} is missing or no text")
+    return value
