@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from api.cluster.routing import Local, Remote, Route, Unavailable, decide
 from runtime.cluster.host_metadata import ClusterMap, HostInfo, HostMetadata
-from runtime.serving.queries import PartitionStatus
+from runtime.serving.view import PartitionStatus
 
 HERE, B, C, D = (HostInfo(name, 7000) for name in ("here", "b", "c", "d"))
 
