@@ -14,16 +14,11 @@ from runtime.stores.protocol import Fill
 from tests.drivers.stores import TOPIC_ID, FedRecord, StoresDriver, board, entries
 
 
-def stored(driver: StoresDriver, product_id: int) -> Board | None:
-    value = driver.boards[partition_for(product_id, driver.partition_count)].store.get(product_id)
-    return None if value is None else Board.from_json(value)
-
-
 def test_boards_of_one_generation_merge() -> None:
     driver = StoresDriver()
     driver.board(1, board((3, 40), (1, 10)))
     driver.board(1, Board(1, board((2, 20)).known, ()))
-    merged = stored(driver, 1)
+    merged = driver.stored(1)
     assert merged is not None
     assert [entry.player_id for entry in merged.known] == [3, 2, 1]
 
@@ -34,14 +29,14 @@ def test_a_higher_generation_replaces_and_a_lower_one_is_ignored() -> None:
     newer = board((1, 5), generation=2)
     driver.board(1, newer)
     driver.board(1, board((3, 90), generation=1))
-    assert stored(driver, 1) == newer
+    assert driver.stored(1) == newer
 
 
 def test_a_board_is_cut_at_its_places() -> None:
     driver = StoresDriver(places=2)
     driver.board(1, board((3, 40), (1, 10)))
     driver.board(1, board((2, 50)))
-    merged = stored(driver, 1)
+    merged = driver.stored(1)
     assert merged is not None
     assert [entry.score for entry in merged.known] == [50, 40]
 
@@ -52,7 +47,7 @@ def test_records_of_one_slice_are_taken_in_order() -> None:
     values = [board((3, 1)), None, board((2, 7)), board((1, 9), generation=2)]
     records = [FedRecord(index, b"1", value and value.to_json()) for index, value in enumerate(values)]
     assert copy.apply(records, 0) == 4
-    assert stored(driver, 1) == values[-1]
+    assert driver.stored(1) == values[-1]
     assert copy.position == 4
 
 
@@ -62,7 +57,7 @@ def test_a_record_that_is_the_whole_board_is_stored_as_it_came() -> None:
         as_it_came = whole.to_json().replace(b",", b" ,")
         driver.boards[0].apply([FedRecord(number, b"1", as_it_came)], 0)
         assert driver.boards[0].store.get(1) == as_it_came
-        assert stored(driver, 1) == whole
+        assert driver.stored(1) == whole
 
 
 def test_a_record_read_again_is_not_used_again() -> None:
@@ -70,7 +65,7 @@ def test_a_record_read_again_is_not_used_again() -> None:
     driver.feed_board(b"1", board((3, 1)).to_json())
     driver.feed_board(b"1", None)
     driver.boards[0].apply([FedRecord(0, b"1", board((3, 1)).to_json())], 0)
-    assert stored(driver, 1) is None
+    assert driver.stored(1) is None
 
 
 def test_a_late_older_board_is_to_be_published_again() -> None:
@@ -170,7 +165,7 @@ def test_a_board_whose_key_got_a_record_that_cannot_be_used_is_to_be_published_o
     driver.feed_board(b"1", whole.to_json())
     for key in (b"1", b"2", b"01"):
         driver.feed_board(key, b'{"generation": 9}')
-    assert stored(driver, 1) == whole
+    assert driver.stored(1) == whole
     assert [product_id for product_id, _ in copy.lacking(0.0)] == [1], "compaction keeps the last record of a key"
     assert copy.fill is not None
     assert (copy.fill.position, copy.position) == (1, 4)
@@ -344,6 +339,6 @@ def test_a_board_that_is_to_be_published_again_and_belongs_elsewhere_holds_nothi
     assert copy.fill is not None
     assert copy.fill.position < copy.position
     copy.place(4)
-    assert stored(driver, moves) is None
+    assert driver.stored(moves) is None
     assert list(copy.lacking(0.0)) == []
     assert copy.fill.position == copy.position
