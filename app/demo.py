@@ -104,7 +104,7 @@ async def _all_is_served(service: Service, settings: Settings) -> None:
     for store in service.copies.topology.stores:
         copies = service.copies.results[store.name]
         ends = (await topic_offsets(settings.kafka, store.topic, copies.partition_count)).end
-        while any(copies.status(partition).position < end for partition, end in ends.items()):
+        while any(service.copies.status(store.name, partition).position < end for partition, end in ends.items()):
             await asyncio.sleep(_POLL_S)
 
 

@@ -21,7 +21,8 @@ from runtime.description import Description, describe
 from runtime.errors import LeaderboardError
 
 if TYPE_CHECKING:
-    from api.own import Own, OwnRoutes, Serving
+    from api.own import Own, OwnRoutes
+    from api.serving import Serving
 
 LEADERBOARD: Final = "leaderboard"
 OTHERS: Final[Mapping[str, str]] = {"word-count": "topology.word_count:WORD_COUNT"}

@@ -5,13 +5,12 @@ import logging
 import time
 from collections.abc import Iterable
 
-from runtime.copies.copies import Copies
-from runtime.copies.republisher import Republisher
-
 from app.instance.stream_task import StreamTask
 from runtime.cluster.assignor import ACCEPTABLE_LAG_RECORDS, Tasks
 from runtime.cluster.host_metadata import ClusterMap
 from runtime.cluster.membership import Membership
+from runtime.copies.copies import Copies
+from runtime.copies.republisher import Republisher
 from runtime.copies.status import CopyStatus
 from runtime.errors import StateUnusable
 

@@ -8,12 +8,11 @@ import asyncio
 from collections.abc import Callable, Mapping
 
 from runtime.copies.copies import Copies
-from runtime.serving.local_view import LocalView
-
 from runtime.errors import BrokerUnavailable
 from runtime.kafka.connection import KafkaConnection
 from runtime.kafka.offsets import topic_offsets
 from runtime.measures import Measures
+from runtime.serving.local_view import LocalView
 from runtime.stream.status import StreamStatus
 
 _SAMPLE_EVERY_S = 5.0

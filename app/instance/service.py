@@ -15,15 +15,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import uvloop
-from api.own import no_own_routes
-from runtime.copies.copies import Copies, names_of
-from runtime.copies.local_tables import LocalTables
-from runtime.copies.republisher import Republisher
-from runtime.serving.views import views_of
 
 from api.cluster.self_check import SelfCheck
 from api.components import Components, Stopping
 from api.main import create_app
+from api.own import no_own_routes
 from app.instance.checkpoint_identity import CheckpointWatch
 from app.instance.held_tasks import HeldTasks
 from app.instance.measures import InstanceMeasures
@@ -36,10 +32,14 @@ from app.topologies import Application
 from runtime.cluster.assignor import Tasks
 from runtime.cluster.host_metadata import ClusterMap, HostInfo
 from runtime.cluster.membership import Membership, MembershipSettings
+from runtime.copies.copies import Copies, names_of
+from runtime.copies.local_tables import LocalTables
 from runtime.copies.materializer import Materializer
 from runtime.copies.producer import ResultProducer
+from runtime.copies.republisher import Republisher
 from runtime.errors import LeaderboardError
 from runtime.kafka.topics import create_missing, outputs_of
+from runtime.serving.views import views_of
 from runtime.stores.directory import StateDirectory
 
 if TYPE_CHECKING:

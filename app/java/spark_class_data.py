@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pyspark
-from runtime.stream.tables import TableChanges
 
 from app.errors import SetupError
 from app.java.broker import Broker
@@ -22,6 +21,7 @@ from app.topologies import LEADERBOARD, load_application
 from runtime.kafka.inspected import Judged
 from runtime.keys import KeyValue
 from runtime.spark.session import SparkSettings
+from runtime.stores.global_table import TableChanges
 from runtime.stream.status import StreamState
 from runtime.stream.thread import StreamSettings, StreamThread
 

@@ -14,6 +14,7 @@ from prometheus_client import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics
 from prometheus_client.parser import text_string_to_metric_families as prometheus_text
 from starlette.types import Receive, Scope, Send
+from topology.leaderboard.records import Board, Entry
 
 from runtime.histogram import Histogram
 from runtime.measures import CopyMeasures, Measures
@@ -21,7 +22,6 @@ from runtime.stream.freshness import Freshness
 from runtime.stream.status import StreamState, StreamStatus
 from tests.drivers.cluster import Cluster
 from tests.drivers.fake_view import board_of
-from topology.leaderboard.records import Board, Entry
 
 ROOT = Path(__file__).parents[3]
 IDS = range(1, 30)
