@@ -110,7 +110,8 @@ def _routes(name: str) -> OwnRoutes:
     routes: Any = _named(given, name, callable)
     if not callable(routes):
         raise SetupError(f"{given} is {type(routes).__name__!r}", "name a function that returns the routes")
-    return routes
+    own: OwnRoutes = routes
+    return own
 
 
 def _named(given: str, name: str, fits: Callable[[object], bool]) -> object:
