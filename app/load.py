@@ -1,16 +1,15 @@
 """Produces files to the topics that a topology reads: the sample data of the demo, or a user's own.
 
-Tables are lines of `key|json`, or `key|` for a delete; events are lines without a key, of JSON or of text. Values are
-passed on as they are: whether one can be used is for the topology to say.
+Tables are lines of `key|json`, or `key|` for a delete; events are lines without a key, of JSON or of text. What a line
+holds is passed on as it is: whether it can be used is for the topology to say.
 """
 
 import asyncio
-import codecs
 import itertools
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
 from app.errors import SetupError
+from app.text_lines import text_lines
 from runtime.declaration import PlainText, Topology
 from runtime.kafka.connection import KafkaConnection
 from runtime.kafka.errors import unavailable
@@ -124,15 +124,12 @@ class _Source:
     def records(self) -> Iterator[Record]:
         try:
             self.file.seek(0)
-            for number, line in enumerate(_without_mark(self.file), start=1):
-                # Text is sent as it stands, also where a line is empty.
-                text = line.rstrip(b"\r\n") if self.lines == "text" else line.strip()
-                if text or self.lines == "text":
-                    key, value = self._parse(text, number)
-                    if len(key or b"") + len(value or b"") > MAX_RECORD_BYTES:
-                        too_long = f"{self.path} line {number} is a record of more than {MAX_RECORD_BYTES} bytes"
-                        raise SetupError(too_long, "make it shorter, or leave it out")
-                    yield key, value
+            for number, text in text_lines(self.file, self.path):
+                key, value = self._parse(text, number)
+                if len(key or b"") + len(value or b"") > MAX_RECORD_BYTES:
+                    too_long = f"{self.path} line {number} is a record of more than {MAX_RECORD_BYTES} bytes"
+                    raise SetupError(too_long, "make it shorter, or leave it out")
+                yield key, value
         except OSError as error:
             raise _unreadable(self.path, error) from error
 
@@ -143,12 +140,6 @@ class _Source:
         if not separator or not key.strip():
             raise SetupError(f"{self.path} line {number} has no key", "write key|json, or key| for a delete")
         return key.strip(), value.strip() or None
-
-
-def _without_mark(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield lines without the byte order mark that some editors write before the first one."""
-    for number, line in enumerate(lines):
-        yield line if number else line.removeprefix(codecs.BOM_UTF8)
 
 
 @contextmanager

@@ -75,6 +75,28 @@ async def test_a_byte_order_mark_before_the_first_line_is_no_part_of_it(own_brok
         assert await _all_records(broker.connection, SCORE_EVENTS) == [(None, b'{"score": 1}')]
 
 
+async def test_a_file_of_powershell_is_sent_as_what_it_says(own_broker: Broker, tmp_path: Path) -> None:
+    players, scores = tmp_path / "players", tmp_path / "scores"
+    players.write_text('9|{"name": "Zoë"}\r\n8|\r\n', "utf-16", newline="")
+    scores.write_text('{"score": 1}\r{"score": 2}\r\x1a', "utf-16-le", newline="")
+    with own_broker as broker:
+        assert await load(broker.connection, LEADERBOARD, [(PLAYERS, players), (SCORE_EVENTS, scores)]) == 4
+        records = await _all_records(broker.connection, PLAYERS)
+        assert sorted(records) == [(b"8", None), (b"9", '{"name": "Zoë"}'.encode())]
+        assert {value for _, value in await _all_records(broker.connection, SCORE_EVENTS)} == {
+            b'{"score": 1}',
+            b'{"score": 2}',
+        }
+
+
+async def test_a_file_that_is_no_text_is_named_before_anything_is_done(tmp_path: Path) -> None:
+    players, scores = tmp_path / "players", tmp_path / "scores"
+    players.write_text("1|{}\n")
+    scores.write_bytes(b"{}\n\x00\n")
+    with pytest.raises(SetupError, match=f"{scores} line 2 is no text: it has a byte 0x00: save it as UTF-8 text"):
+        await load(KafkaConnection("127.0.0.1:1"), LEADERBOARD, [(PLAYERS, players), (SCORE_EVENTS, scores)])
+
+
 async def test_what_comes_through_a_pipe_is_sent_as_well(own_broker: Broker, tmp_path: Path) -> None:
     scores = tmp_path / "scores"
     os.mkfifo(scores)
