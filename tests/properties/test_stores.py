@@ -19,7 +19,7 @@ NUMBERS = [ID_MIN, ID_MIN + 1, -256, -255, -1, 0, 1, 127, 128, 255, 256, 2**32, 
 TEXTS = ["a", "a/b", "a\0", "ä", "d", "m:fill", "\U0010ffff"]
 KEYS = st.sampled_from([*map(Int64.encode, NUMBERS), *map(str.encode, TEXTS)])
 FILLS = st.builds(
-    Fill, st.text(max_size=3), st.integers(0, 2**63 - 1), st.booleans(), st.integers(0, 2**53), *[st.integers(0, 9)] * 2
+    Fill, st.text(max_size=3), st.integers(0, 2**63 - 1), st.booleans(), st.integers(0, 2**53), *[st.integers(0, 9)] * 3
 )
 
 
