@@ -35,10 +35,10 @@ def committed(directory: CheckpointDirectory, query: str, topic: str, batch: int
     text = directory.read_text(f"{query}/offsets/{batch}")
     if text is None:
         return None
-    version, _, *sources = text.splitlines()
-    if version != _VERSION or len(sources) != 1:
+    lines = text.splitlines()
+    if len(lines) != 3 or lines[0] != _VERSION:
         raise CheckpointUnusable(f"{directory.child(query)} has an offset log of another Spark")
-    offsets = json.loads(sources[0]).get(topic, {})
+    offsets = json.loads(lines[2]).get(topic, {})
     return {int(partition): int(offset) for partition, offset in offsets.items()}
 
 
