@@ -4,56 +4,18 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import httpx
-from runtime.serving.queries import PartitionStatus
 
 from api.http.auth import Tokens
 from api.http.delivery import Sharing
 from runtime.cluster.host_metadata import ClusterMap, HostInfo
-from runtime.copies.listener import Watcher
+from runtime.declaration import Topology
+from runtime.description import Description
 from runtime.measures import Measures
-from topology.leaderboard.shown import Rendered
-
-
-class BoardQueries(Protocol):
-    """What the API asks of `runtime.serving.queries.Queries`; named, so that tests can run a cluster in one process."""
-
-    @property
-    def version(self) -> int:
-        """A number that grows with every change that a reader could see."""
-
-    @property
-    def partition_count(self) -> int:
-        """How many partitions the store has; 0 while that is not known."""
-
-    def partition_for(self, product_id: int) -> int:
-        """Return the partition of a product."""
-
-    def status(self, partition: int) -> PartitionStatus:
-        """Return what this instance can say about `partition`, held or not."""
-
-    def get(self, product_id: int, limit: int) -> Rendered | None:
-        """Return the board of a product, or None when there is none to show."""
-
-    def boards(
-        self,
-        partitions: Iterable[int],
-        limit: int,
-        first: int | None = None,
-        last: int | None = None,
-        most: int | None = None,
-    ) -> list[tuple[int, bytes]]:
-        """Return the boards to show, ascending by product id."""
-
-    def watch(self, watcher: Watcher) -> Callable[[], None]:
-        """Have `watcher` told what changes, until the returned function is called."""
-
-    def count(self, partitions: Iterable[int]) -> int:
-        """Return how many boards there are to show."""
+from runtime.serving.view import View
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +24,7 @@ class PeerSettings:
 
     Attributes:
         connect_timeout_s: then the next holder is asked.
-        read_timeout_s: how long a peer may be silent while it answers for one board.
+        read_timeout_s: how long a peer may be silent while it answers for one row.
         gather_timeout_s: the same while it answers for many.
         stream_timeout_s: how long a stream of a peer may be silent, heartbeats included, until another is asked.
         down_for_s: how long a host that failed is tried last; then one request tries it again.
@@ -101,10 +63,11 @@ class Components:
     """What one instance answers with.
 
     Attributes:
-        queries: the boards of this instance's partitions.
+        topology: what runs here.
+        stores: what this instance has of each store of the topology, by its name.
+        description: the topology in words.
         cluster: returns the map of the last assignment; one snapshot serves a whole decision.
         host: where peers reach this instance.
-        depth: the most entries served of a board.
         ready: returns why the instance should get no traffic, or None.
         measures: returns what the instance measures of itself, for `/metrics`.
         peers: how to talk to the other instances.
@@ -116,10 +79,11 @@ class Components:
         instance_id: tells this process from any other, for `SelfCheck`.
     """
 
-    queries: BoardQueries
+    topology: Topology
+    stores: Mapping[str, View]
+    description: Description
     cluster: Callable[[], ClusterMap]
     host: HostInfo
-    depth: int
     ready: Callable[[], str | None]
     measures: Callable[[], Measures] = Measures
     peers: PeerSettings = field(default_factory=PeerSettings)

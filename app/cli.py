@@ -12,18 +12,36 @@ from urllib.parse import urlsplit
 
 import click
 
-from app.errors import BrokerFailed
+from app.errors import BrokerFailed, SetupError
 from app.logs import set_up_logging
 from app.signals import exit_on_signals, on_signals
 from runtime.errors import Fix, LeaderboardError
 
 if TYPE_CHECKING:
     from app.settings import Settings
+    from app.topologies import Application
 
 BROKER_CHECK_S = 0.5
 
 _file = click.Path(exists=True, dir_okay=False, path_type=Path)
 _port = click.IntRange(1, 65535)
+
+
+def _records(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> list[tuple[str, Path]]:
+    """Return topics with their files, of texts `TOPIC=FILE`."""
+    found = []
+    for text in given:
+        topic, _equals, path = text.partition("=")
+        if not topic or not path:
+            raise click.BadParameter(f"{text!r} names no topic with a file: give it as TOPIC=FILE.")
+        found.append((topic, Path(path)))
+    return found
+
+
+_topology = click.option("--topology", metavar="NAME", help="A short name, or module:NAME; instead of the setting.")
+_routes = click.option(
+    "--routes", metavar="MODULE:NAME", help="What makes routes of one's own; instead of the setting."
+)
 
 
 def main() -> None:
@@ -58,29 +76,36 @@ def _output_fails() -> bool:
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
 def leaderboard() -> None:
-    """A video-game leaderboard: boards made by Spark from Kafka, served over HTTP by the instances that hold them.
+    """Interactive queries for Spark: the state of a topology, made from Kafka, served by the instances that hold it.
 
-    `serve`, `load` and `verify` are configured by the environment: LEADERBOARD_BOOTSTRAP_SERVERS and others.
+    The topology is a video-game leaderboard unless LEADERBOARD_TOPOLOGY or --topology says otherwise. All commands but
+    `broker` and `jars` are configured by the environment: LEADERBOARD_BOOTSTRAP_SERVERS and others.
     """
 
 
 @leaderboard.command()
 @click.option("--port", type=_port, default=7000, help="Port of the HTTP server.")
-@click.option("--once", is_flag=True, help="Print GET /leaderboard as soon as the boards are served, and stop.")
-def demo(port: int, once: bool) -> None:
+@click.option("--once", is_flag=True, help="Print what is served as soon as all of the sample is, and stop.")
+@_topology
+@_routes
+def demo(port: int, once: bool, topology: str | None, routes: str | None) -> None:
     """Run an embedded broker, load the sample data and serve it."""
+    # What is wrong is told before anything is started.
+    settings, application = _chosen(topology, routes)
     from app.demo import run_demo
 
-    run_demo(port=port, once=once)
+    run_demo(settings, application, port=port, once=once)
 
 
 @leaderboard.command()
-def serve() -> None:
+@_topology
+@_routes
+def serve(topology: str | None, routes: str | None) -> None:
     """Run one instance, configured by the environment."""
-    settings = _settings()
+    settings, application = _chosen(topology, routes)
     from app.instance.service import run_service
 
-    run_service(settings)
+    run_service(settings, application)
 
 
 @leaderboard.command()
@@ -100,20 +125,36 @@ def broker(data_dir: Path, port: int) -> None:
 
 
 @leaderboard.command()
+@click.option(
+    "--records",
+    metavar="TOPIC=FILE",
+    multiple=True,
+    callback=_records,
+    help="Lines of a topic that the topology reads; more than once for several.",
+)
 @click.option("--players", type=_file, help="key|json lines; key| deletes.")
 @click.option("--products", type=_file, help="key|json lines; key| deletes.")
 @click.option("--scores", type=_file, help="json lines.")
-def load(players: Path | None, products: Path | None, scores: Path | None) -> None:
+@_topology
+def load(
+    records: list[tuple[str, Path]],
+    players: Path | None,
+    products: Path | None,
+    scores: Path | None,
+    topology: str | None,
+) -> None:
     """Create missing topics and produce files.
 
     Those named, or those of data/ when none is.
     """
-    from app.load import DataFiles, sample_files
     from app.load import load as load_files
+    from app.load import sample_files
 
-    named = DataFiles(players, products, scores)
-    files = sample_files() if named == DataFiles() else named
-    count = asyncio.run(load_files(_settings().kafka, files))
+    settings, application = _chosen(topology)
+    boards = {"players": players, "products": products, "score-events": scores}
+    files = [*records, *((topic, path) for topic, path in boards.items() if path is not None)]
+    chosen = files or sample_files(application.topology, application.samples)
+    count = asyncio.run(load_files(settings.kafka, application.topology, chosen))
     click.echo(f"loaded {count} records")
 
 
@@ -174,14 +215,19 @@ def _finite(_: click.Context, __: click.Parameter, seconds: float) -> float:
     "--format", "form", type=click.Choice(["text", "json"]), default="text", help="How the result is printed."
 )
 @click.option("--scores-lost", is_flag=True, help="The boards may know scores that score-events has lost.")
-def verify(urls: tuple[str, ...], within_s: float, form: str, scores_lost: bool) -> None:
+@_topology
+def verify(urls: tuple[str, ...], within_s: float, form: str, scores_lost: bool, topology: str | None) -> None:
     """Compute every board anew and compare what is served.
 
     They are computed from the topics, by Spark. Without --url it asks http://localhost at LEADERBOARD_PORT. Exits with
     0 when everything is equal, with 3 when not; with 1 when it could not be compared now, with 2 when something must be
     changed first.
     """
-    settings = _settings()
+    settings, application = _chosen(topology)
+    if not application.verifiable:
+        raise SetupError(
+            f"topology {application.topology.name} cannot be verified yet", "`verify` knows the boards of leaderboard"
+        )
     from app.verification.verify import DIFFERENT, Check
     from app.verification.verify import verify as compare
 
@@ -195,22 +241,29 @@ def verify(urls: tuple[str, ...], within_s: float, form: str, scores_lost: bool)
 @click.option(
     "--format", "form", type=click.Choice(["text", "mermaid", "svg"]), default="text", help="How it is printed."
 )
-def describe(form: str) -> None:
+@_topology
+def describe(form: str, topology: str | None) -> None:
     """Print the topology: sources, joins, aggregate, sink, stores."""
     from runtime import diagram
-    from topology.leaderboard import description
 
-    forms = {"text": description.describe, "mermaid": diagram.mermaid, "svg": diagram.svg}
-    click.echo(forms[form](), nl=False)
+    forms = {"text": diagram.text, "mermaid": diagram.mermaid, "svg": diagram.svg}
+    click.echo(forms[form](_chosen(topology)[1].description), nl=False)
 
 
-def _settings() -> "Settings":
-    """Read the settings; from then on log lines look as they say."""
+def _chosen(topology: str | None, routes: str | None = None) -> "tuple[Settings, Application]":
+    """Read the settings and load the topology; from then on log lines look as the settings say.
+
+    Args:
+        topology: counts before the setting.
+        routes: counts before the setting.
+    """
     from app.settings import read_settings
+    from app.topologies import load_application
 
-    settings = read_settings()
+    options = {"topology": topology, "routes": routes}
+    settings = read_settings(**{name: value for name, value in options.items() if value is not None})
     set_up_logging(settings.log_format, settings.log_level)
-    return settings
+    return settings, load_application(settings.topology, settings.routes, depth=settings.depth)
 
 
 if __name__ == "__main__":

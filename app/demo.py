@@ -1,6 +1,7 @@
 """The demo: an embedded broker, the sample data and one instance, in one command and gone without a trace after it."""
 
 import asyncio
+import json
 import logging
 import socket
 import sys
@@ -17,13 +18,12 @@ from app.errors import SetupError
 from app.instance.service import Service
 from app.java.broker import Broker
 from app.java.spark_class_data import make_spark_class_data
-from app.load import DataFiles, load, sample_files
-from app.logs import set_up_logging
-from app.settings import Settings, read_settings
+from app.load import Files, load, sample_files
+from app.settings import Settings
 from app.signals import pass_over_signals, stop_signal
+from app.topologies import Application
 from runtime.kafka.offsets import topic_offsets
 from runtime.stream.status import StreamState
-from topology.leaderboard.topics import HIGH_SCORES
 
 logger = logging.getLogger(__name__)
 
@@ -32,19 +32,20 @@ _HOST = "127.0.0.1"
 _USUAL_KAFKA_PORT = 9092
 
 
-def run_demo(*, port: int, once: bool) -> None:
-    """Run the demo until SIGTERM, SIGINT or SIGHUP, or until the boards have been printed.
+def run_demo(given: Settings, application: Application, *, port: int, once: bool) -> None:
+    """Run the demo until SIGTERM, SIGINT or SIGHUP, or until what is served has been printed.
 
     Args:
+        given: the settings, of which those that say where things are do not count.
+        application: what to run.
         port: port of the HTTP server.
-        once: print the body of `GET /leaderboard` alone on standard output, and end.
+        once: print what is served alone on standard output, and end.
 
     Raises:
         SetupError: a setting, the port or the sample data cannot be used.
     """
     # What is wrong is told before anything is started.
-    read_settings()
-    files = sample_files()
+    files = sample_files(application.topology, application.samples)
     with _take(port) as kept_free:
         make_spark_class_data()
         with (
@@ -52,6 +53,8 @@ def run_demo(*, port: int, once: bool) -> None:
             Broker(Path(directory) / "kafka", _kafka_port(port)) as broker,
         ):
             settings = Settings(
+                topology=given.topology,
+                routes=given.routes,
                 bootstrap_servers=broker.bootstrap_servers,
                 kafka_security_protocol="PLAINTEXT",
                 host=_HOST,
@@ -64,44 +67,45 @@ def run_demo(*, port: int, once: bool) -> None:
                 api_token=SecretStr(""),
                 peer_token=SecretStr(""),
             )
-            set_up_logging(settings.log_format, settings.log_level)
             kept_free.close()
             try:
-                shown = uvloop.run(_demo(settings, files, once=once))
+                shown = uvloop.run(_demo(settings, application, files, once=once))
             finally:
                 pass_over_signals()
     if once and not shown:
         sys.exit(1)
 
 
-async def _demo(settings: Settings, files: DataFiles, *, once: bool) -> bool:
+async def _demo(settings: Settings, application: Application, files: Files, *, once: bool) -> bool:
     """Serve the sample until a signal, or until it was shown; return whether it was."""
     stop = stop_signal()
     address = f"http://{settings.advertised}"
-    service = Service(settings)
+    service = Service(settings, application)
     try:
         await service.start()
-        await load(settings.kafka, files)
-        shown = await _unless(stop, _boards_are_served(service, settings))
+        await load(settings.kafka, application.topology, files)
+        shown = await _unless(stop, _all_is_served(service, settings))
         if shown:
-            boards = await _get(f"{address}/leaderboard")
+            served = await _served(application, address)
             if once:
-                click.echo(boards)
+                click.echo(served)
             else:
-                click.echo(_introduction(address, settings.bootstrap_servers, boards))
+                click.echo(_introduction(application, address, settings.bootstrap_servers, served))
                 await stop.wait()
         return shown
     finally:
         await service.stop()
 
 
-async def _boards_are_served(service: Service, settings: Settings) -> None:
+async def _all_is_served(service: Service, settings: Settings) -> None:
     """Wait until the stream has worked off the sample and the stores have read what it wrote."""
     while service.stream_status is None or service.stream_status.state is not StreamState.RUNNING:
         await asyncio.sleep(_POLL_S)
-    ends = (await topic_offsets(settings.kafka, HIGH_SCORES, service.materializer.partition_count)).end
-    while any(service.materializer.copy_status(partition).position < end for partition, end in ends.items()):
-        await asyncio.sleep(_POLL_S)
+    for store in service.copies.topology.stores:
+        copies = service.copies.results[store.name]
+        ends = (await topic_offsets(settings.kafka, store.topic, copies.partition_count)).end
+        while any(service.copies.status(store.name, partition).position < end for partition, end in ends.items()):
+            await asyncio.sleep(_POLL_S)
 
 
 async def _unless(stop: asyncio.Event, task: Coroutine[None, None, None]) -> bool:
@@ -115,6 +119,15 @@ async def _unless(stop: asyncio.Event, task: Coroutine[None, None, None]) -> boo
     return not stop.is_set()
 
 
+async def _served(application: Application, address: str) -> str:
+    """Return what is served, as JSON: what the application shows of its own, else the rows of every store."""
+    if application.shown:
+        return await _get(f"{address}{application.shown[0]}")
+    names = [store.name for store in application.topology.stores]
+    rows = {name: json.loads(await _get(f"{address}/stores/{name}/keys")) for name in names}
+    return json.dumps(rows, ensure_ascii=False)
+
+
 async def _get(url: str) -> str:
     async with httpx.AsyncClient(trust_env=False) as client:
         response = await client.get(url)
@@ -122,16 +135,19 @@ async def _get(url: str) -> str:
         return response.text
 
 
-def _introduction(address: str, bootstrap_servers: str, boards: str) -> str:
+def _introduction(application: Application, address: str, bootstrap_servers: str, served: str) -> str:
+    stores = [store.name for store in application.topology.stores]
+    of_stores = ("/stores", *(f"/stores/{name}/{each}" for name in stores for each in ("keys", "count")))
+    first, *further = application.shown or of_stores
+    what = "boards" if application.shown else "stores"
+    asked = "\n".join(f"  curl -s {address}{path}" for path in further)
     return f"""
-{boards}
+{served}
 
-The boards are served at {address}/leaderboard and shown live at {address}/; Kafka is at {bootstrap_servers}.
+The {what} are served at {address}{first} and shown live at {address}/; Kafka is at {bootstrap_servers}.
 Try, in another terminal:
 
-  curl -s {address}/leaderboard/1
-  curl -s {address}/leaderboard/1/100
-  curl -s {address}/leaderboard/count
+{asked}
 
 The API is described at {address}/docs. Ctrl-C stops everything.
 """

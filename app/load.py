@@ -1,30 +1,30 @@
-"""Produces files to the input topics: the sample data of the demo, or a user's own.
+"""Produces files to the topics that a topology reads: the sample data of the demo, or a user's own.
 
-Tables are lines of `key|json`, or `key|` for a delete; scores are lines of JSON without a key. Values are passed on as
-they are: whether one can be used is for the topology to say.
+Tables are lines of `key|json`, or `key|` for a delete; events are lines without a key, of JSON or of text. What a line
+holds is passed on as it is: whether it can be used is for the topology to say.
 """
 
 import asyncio
-import codecs
 import itertools
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Literal
 
 import click
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
 from app.errors import SetupError
+from app.text_lines import text_lines
+from runtime.declaration import PlainText, Topology
 from runtime.kafka.connection import KafkaConnection
 from runtime.kafka.errors import unavailable
-from runtime.kafka.topics import create_missing
-from topology.leaderboard.topics import INPUTS, OUTPUTS, PLAYERS, PRODUCTS, SCORE_EVENTS
+from runtime.kafka.topics import create_missing, inputs_of, outputs_of
 
 CHUNK_RECORDS = 5_000
 REQUEST_TIMEOUT_MS = 30_000
@@ -34,60 +34,82 @@ MAX_RECORD_BYTES = 2**20 - 128
 Record = tuple[bytes | None, bytes | None]
 
 
-@dataclass(frozen=True)
-class DataFiles:
-    """The files to load; those that are None are left out."""
+Files = Sequence[tuple[str, Path]]
+"""What to load: topics with a file each."""
 
-    players: Path | None = None
-    products: Path | None = None
-    scores: Path | None = None
+Lines = Literal["keyed", "json", "text"]
 
 
-def sample_files() -> DataFiles:
-    """Return the sample data: `data/` in the working directory, else that of the checkout this runs from.
+def sample_files(topology: Topology, directory: Path) -> Files:
+    """Return the sample data of a topology: `data/` in the working directory, else that of the checkout this runs from.
+
+    Args:
+        topology: what reads the files; each is named as its topic, with any ending.
+        directory: where in `data/` they are.
 
     Raises:
-        SetupError: neither has all three files.
+        SetupError: there is no file for one of the topics.
     """
-    names = ("players.json", "products.json", "score-events.json")
-    for folder in (Path("data"), Path(__file__).parents[1] / "data"):
-        paths = [folder / name for name in names]
-        if all(path.is_file() for path in paths):
-            return DataFiles(*paths)
+    topics = _topics(topology)
+    for data in (Path("data"), Path(__file__).parents[1] / "data"):
+        found = [(topic, path) for topic in topics if (path := _file_for(topic, data / directory)) is not None]
+        if len(found) == len(topics):
+            return found
+    names = ", ".join(f"{topic}.{'txt' if _lines_of(topology, topic) == 'text' else 'json'}" for topic in topics)
     raise SetupError(
-        f"there is no directory data/ with {', '.join(names)} here", "run it where they are, or name files to `load`"
+        f"there is no directory {Path('data') / directory}/ with {names} here",
+        "run it where they are, or name files to `load`",
     )
 
 
-async def load(kafka: KafkaConnection, files: DataFiles) -> int:
+async def load(kafka: KafkaConnection, topology: Topology, files: Files) -> int:
     """Create missing topics, produce the files, tables first, and return the number of records sent.
 
     Every file is read through before anything is produced, also one that is a pipe.
 
     Args:
         kafka: how to connect.
+        topology: what reads the topics.
         files: what to produce.
 
     Raises:
-        SetupError: a file cannot be read, or has a line that is malformed or too long; the message says where.
+        SetupError: a file cannot be read, has a line that is malformed or too long, or is for a topic that the topology
+            does not read; the message says where.
         BrokerUnavailable: Kafka cannot be reached or did not take the records.
     """
+    topics = _topics(topology)
+    for topic, path in files:
+        if topic not in topics:
+            raise SetupError(
+                f"{path} is for {topic}, which topology {topology.name} does not read", f"it reads {', '.join(topics)}"
+            )
     with ExitStack() as opened:
         sources = [
-            _Source(topic, path, opened.enter_context(_opened(path)), keyed)
-            for topic, path, keyed in (
-                (PLAYERS, files.players, True),
-                (PRODUCTS, files.products, True),
-                (SCORE_EVENTS, files.scores, False),
-            )
-            if path is not None
+            _Source(topic, path, opened.enter_context(_opened(path)), _lines_of(topology, topic))
+            for topic, path in sorted(files, key=lambda file: topics.index(file[0]))
         ]
         total = sum(1 for source in sources for _ in source.records())
-        await create_missing(kafka, [*INPUTS, *OUTPUTS])
+        await create_missing(kafka, [*inputs_of(topology), *outputs_of(topology)])
         try:
             return await _produce(kafka, sources, total)
         except (KafkaError, OSError) as error:
             raise await unavailable(kafka, error, "does not take the records") from error
+
+
+def _topics(topology: Topology) -> list[str]:
+    """Return the topics that a topology reads, tables first."""
+    return [*(table.topic for table in topology.tables), topology.source.topic]
+
+
+def _lines_of(topology: Topology, topic: str) -> Lines:
+    if topic != topology.source.topic:
+        return "keyed"
+    return "text" if isinstance(topology.source.format, PlainText) else "json"
+
+
+def _file_for(topic: str, directory: Path) -> Path | None:
+    there = sorted(directory.iterdir()) if directory.is_dir() else []
+    return next((path for path in there if path.stem == topic and path.is_file()), None)
 
 
 @dataclass(frozen=True)
@@ -97,34 +119,27 @@ class _Source:
     topic: str
     path: Path
     file: BinaryIO
-    keyed: bool
+    lines: Lines
 
     def records(self) -> Iterator[Record]:
         try:
             self.file.seek(0)
-            for number, line in enumerate(_without_mark(self.file), start=1):
-                if text := line.strip():
-                    key, value = self._parse(text, number)
-                    if len(key or b"") + len(value or b"") > MAX_RECORD_BYTES:
-                        too_long = f"{self.path} line {number} is a record of more than {MAX_RECORD_BYTES} bytes"
-                        raise SetupError(too_long, "make it shorter, or leave it out")
-                    yield key, value
+            for number, text in text_lines(self.file, self.path):
+                key, value = self._parse(text, number)
+                if len(key or b"") + len(value or b"") > MAX_RECORD_BYTES:
+                    too_long = f"{self.path} line {number} is a record of more than {MAX_RECORD_BYTES} bytes"
+                    raise SetupError(too_long, "make it shorter, or leave it out")
+                yield key, value
         except OSError as error:
             raise _unreadable(self.path, error) from error
 
     def _parse(self, text: bytes, number: int) -> Record:
-        if not self.keyed:
+        if self.lines != "keyed":
             return None, text
         key, separator, value = text.partition(b"|")
         if not separator or not key.strip():
             raise SetupError(f"{self.path} line {number} has no key", "write key|json, or key| for a delete")
         return key.strip(), value.strip() or None
-
-
-def _without_mark(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield lines without the byte order mark that some editors write before the first one."""
-    for number, line in enumerate(lines):
-        yield line if number else line.removeprefix(codecs.BOM_UTF8)
 
 
 @contextmanager

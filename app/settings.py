@@ -126,11 +126,22 @@ class Settings(BaseSettings):
     bootstrap_servers: Annotated[str, AfterValidator(_check_addresses)] = Field(
         "localhost:9092", description="Kafka, host:port, or several with commas between"
     )
-    application_id: Annotated[str, AfterValidator(_check_name)] = Field(
+    topology: str = Field(
         "leaderboard",
+        pattern=r"^([a-z][a-z0-9-]*|[^\s:]+:[^\s:]+)$",
+        description="what is computed and served, a short name such as word-count, or module:NAME of a Topology",
+    )
+    routes: str = Field(
+        "",
+        pattern=r"^([^\s:]+:[^\s:]+)?$",
+        description="what makes routes of one's own for that topology, module:NAME; empty: those that come with it",
+    )
+    application_id: Annotated[str, AfterValidator(_check_name)] = Field(
+        "",
+        validate_default=False,
         pattern=r"^[A-Za-z0-9._-]{1,200}$",
-        description="consumer group and prefix of what the service keeps, letters, digits, dots, dashes, underscores,"
-        " other than . and ..",
+        description="consumer group and prefix of what the service keeps, by default the topology's name, letters,"
+        " digits, dots, dashes, underscores, other than . and ..",
     )
     host: str = Field("0.0.0.0", pattern=r"^\S+$", description="address that the HTTP server listens on")  # noqa: S104
     port: int = Field(7000, ge=1, le=65535, description="port that the HTTP server listens on, 1 to 65535")
@@ -248,22 +259,38 @@ class Settings(BaseSettings):
             ssl_key_password=self.kafka_ssl_key_password.get_secret_value(),
         )
 
+    def named_for(self, topology: str) -> "Settings":
+        """Return these settings with an application id: the topology's name, unless one was chosen.
+
+        Raises:
+            SetupError: stores and checkpoint would share a directory.
+        """
+        named = self if self.application_id else self.model_copy(update={"application_id": topology})
+        _check_directories(named)
+        return named
+
     @model_validator(mode="before")
     @classmethod
     def _derive_defaults(cls, given: dict[str, Any]) -> dict[str, Any]:
         port = given.get("port", cls.model_fields["port"].default)
         with suppress(ValidationError):  # which is told of the port itself
             port = _INTEGER.validate_python(port)
+        topology = str(given.get("topology", cls.model_fields["topology"].default))
         state_dir = Path(given.get("state_dir", cls.model_fields["state_dir"].default))
         derived = {
+            # Of a topology in a module only the module says the name.
+            **({"application_id": topology} if ":" not in topology else {}),
             "advertised": f"{socket.gethostname()}:{port}",
             "checkpoint_uri": (state_dir.absolute() / "checkpoint").as_uri(),
         }
         return derived | given
 
 
-def read_settings() -> Settings:
+def read_settings(**given: Any) -> Settings:
     """Read the settings from the environment.
+
+    Args:
+        given: what is given otherwise, by the name of the field; the environment does not count then.
 
     Raises:
         SetupError: a variable with the prefix is unknown or its value cannot be used.
@@ -276,11 +303,12 @@ def read_settings() -> Settings:
         # Without its value, which may be a secret: the name of a setting that holds one is easily mistaken as well.
         raise SetupError(f"{unknown[0]} is not a setting", fix)
     try:
-        settings = Settings()
+        settings = Settings(**given)
     except ValidationError as error:
-        raise _problem(error) from None
+        raise _problem(error, given) from None
     check_kafka(settings.kafka)
-    _check_directories(settings)
+    if settings.application_id:
+        _check_directories(settings)
     _check_written_as_sent(settings)
     return settings
 
@@ -303,11 +331,12 @@ def _check_written_as_sent(settings: Settings) -> None:
             raise SetupError(f"{PREFIX}CORS_ORIGINS has {origin}, which no browser sends", f"write {sent}")
 
 
-def _problem(error: ValidationError) -> SetupError:
+def _problem(error: ValidationError, given: dict[str, Any]) -> SetupError:
     """Name the first variable that was given: a default derived from a wrong one may be wrong as well."""
+    values = os.environ | {PREFIX + name.upper(): value for name, value in given.items()}
     names = [str(problem["loc"][0]) for problem in error.errors()]
-    name = next((name for name in names if PREFIX + name.upper() in os.environ), names[0])
+    name = next((name for name in names if PREFIX + name.upper() in values), names[0])
     variable = PREFIX + name.upper()
     field = Settings.model_fields[name]
-    shown = "" if field.annotation is SecretStr else f"={os.environ.get(variable, '(default)')}"
+    shown = "" if field.annotation is SecretStr else f"={values.get(variable, '(default)')}"
     return SetupError(f"{variable}{shown} cannot be used", f"{field.description}")

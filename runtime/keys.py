@@ -20,6 +20,7 @@ KeyValue = Any
 """A key as Python has it: an `int` or a `str`, whatever its type says. All keys of one store are of one type."""
 
 _SIGN: Final = 1 << 63
+_INTEGER_BYTES: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ class KeyType:
         parse: the key that a text is; raises `InvalidRecord`.
         text: the text of a key, in its one form.
         encode: the key as bytes; their order is the keys'.
-        decode: the key that such bytes are.
+        decode: the key that such bytes are; raises ValueError when they are none.
     """
 
     name: str
@@ -50,10 +51,12 @@ class KeyType:
 
 def _encode_integer(key: int) -> bytes:
     # With its sign bit flipped, big endian: the order of the bytes is the order of the numbers.
-    return (key + _SIGN).to_bytes(8, "big")
+    return (key + _SIGN).to_bytes(_INTEGER_BYTES, "big")
 
 
 def _decode_integer(encoded: bytes) -> int:
+    if len(encoded) != _INTEGER_BYTES:
+        raise ValueError(f"{len(encoded)} bytes are no 64-bit integer")
     return int.from_bytes(encoded, "big") - _SIGN
 
 
@@ -81,6 +84,17 @@ LOWEST: Final = {Int64: ID_MIN, Text: ""}
 """Below or at each key of a type."""
 HIGHEST_BYTES: Final = {Int64: _encode_integer(ID_MAX), Text: b"\xff"}
 """Above or at the bytes of each key of a type: no UTF-8 begins with this byte."""
+
+
+def following(key_type: KeyType, key: KeyValue) -> KeyValue | None:
+    """Return the lowest key above `key`; None when there is none.
+
+    >>> following(Int64, 7), following(Text, "a"), following(Int64, 2**63 - 1)
+    (8, 'a\\x00', None)
+    """
+    if key_type is Text:
+        return f"{key}\0"
+    return None if key >= ID_MAX else key + 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,11 @@ from runtime.errors import InvalidRecord
 ID_MIN: Final = -(2**63)
 ID_MAX: Final = 2**63 - 1
 
+LARGEST_BYTES: Final = 16 << 20
+"""Of a key or a value. Spark copies a record several times over, and its heap is 1 GB by default."""
+
+TIMESTAMP_REASON: Final = "the timestamp is not in milliseconds"
+TOO_LARGE: Final = "larger than 16 MiB"
 NO_KEY: Final = "no key"
 NO_VALUE: Final = "no value"
 NOT_UTF8: Final = "not UTF-8"

@@ -8,7 +8,7 @@ from typing import Any
 from runtime.declaration import Table
 from runtime.errors import InvalidRecord
 from runtime.keys import Int64, KeyType, KeyValue
-from runtime.records import ID_MAX, ID_MIN, NO_KEY, is_unicode, json_object, text_of
+from runtime.records import ID_MAX, ID_MIN, LARGEST_BYTES, NO_KEY, TOO_LARGE, is_unicode, json_object, text_of
 
 
 def parse_row(table: Table, key: bytes | None, value: bytes | None) -> tuple[KeyValue, Mapping[str, Any] | None]:
@@ -19,6 +19,8 @@ def parse_row(table: Table, key: bytes | None, value: bytes | None) -> tuple[Key
     """
     if key is None:
         raise InvalidRecord(NO_KEY)
+    if len(key) > LARGEST_BYTES or len(value or b"") > LARGEST_BYTES:
+        raise InvalidRecord(TOO_LARGE)
     row_key = table.key.type.parse(text_of(key))
     if value is None:
         return row_key, None

@@ -218,7 +218,7 @@ class _Connection(asyncio.Protocol):
         if self._answer is not None and not self._answer.done():
             self.reusable = self._parser.should_keep_alive()
             self._answer.set_result((self._parser.get_status_code(), self._headers, b"".join(self._body)))
-            # All of a large cluster's boards may be in it: an idle connection holds none of that.
+            # All rows of a large cluster may be in it: an idle connection holds none of that.
             self._headers, self._body = [], []
 
     def _fail(self, error: Exception) -> None:

@@ -138,7 +138,7 @@ class Peers:
         Args:
             hosts: members of the cluster, in the order to ask them.
             target: path and query, built here and not taken from a client.
-            many: whether the answer is about many boards and may take longer.
+            many: whether the answer is about many rows and may take longer.
         """
         failures = []
         for host in hosts:

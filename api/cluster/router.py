@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
-
-from runtime.serving.queries import PartitionStatus
 
 from api.cluster.down_hosts import DownHosts
 from api.cluster.routing import Local, Remote, Route, Unavailable, decide
-from api.components import Components
+from runtime.cluster.host_metadata import ClusterMap, HostInfo
+from runtime.serving.view import PartitionStatus, View
 
 UNREADABLE: Final = "its store cannot be read now"
 
 
 class Router:
-    """Routes partitions as this instance sees the cluster now.
+    """Routes the partitions of a store as this instance sees the cluster now.
 
     Args:
-        components: what the instance answers with.
+        view: the rows of this instance's copies.
+        cluster: returns the map of the last assignment; one snapshot serves a whole decision.
+        here: this instance.
         down: the hosts that did not answer lately.
+
+    Attributes:
+        cluster: the same.
+        here: this instance.
     """
 
-    def __init__(self, components: Components, down: DownHosts) -> None:
-        self._components = components
+    def __init__(self, view: View, cluster: Callable[[], ClusterMap], here: HostInfo, down: DownHosts) -> None:
+        self.cluster = cluster
+        self.here = here
+        self._view = view
         self._down = down
 
     def route(self, partition: int, status: PartitionStatus, *, hop: bool) -> Route:
@@ -33,10 +41,9 @@ class Router:
             status: what this instance can say about it.
             hop: whether another instance has forwarded the request here.
         """
-        of = self._components
-        if not of.queries.partition_count:
-            return Unavailable(f"{of.host} does not know the partitions yet")
-        return decide(partition, status, of.cluster(), of.host, self._down.avoided(), hop=hop)
+        if not self._view.partition_count:
+            return Unavailable(f"{self.here} does not know the partitions yet")
+        return decide(partition, status, self.cluster(), self.here, self._down.avoided(), hop=hop)
 
     def elsewhere(self, partition: int, status: PartitionStatus, *, hop: bool) -> Remote | Unavailable:
         """Return who answers when this instance's copy of `partition` cannot be read; arguments as for `route`."""

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from runtime.serving.queries import PartitionStatus
-
 from runtime.cluster.host_metadata import ClusterMap, HostInfo
+from runtime.serving.view import PartitionStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,5 +80,5 @@ def _holders(partition: int, status: PartitionStatus, cluster: ClusterMap, here:
     if here == key.active:
         return [here, *others]
     # Of equal standbys this one costs no hop. A copy that the map does not name (any more) is the last resort.
-    place = int(key.active is not None) if here in key.standbys else len(others)
-    return [*others[:place], here, *others[place:]]
+    turn = int(key.active is not None) if here in key.standbys else len(others)
+    return [*others[:turn], here, *others[turn:]]

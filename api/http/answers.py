@@ -8,9 +8,6 @@ from typing import Final, NamedTuple
 from starlette.responses import Response
 from starlette.types import Send
 
-BOARDS_PATH: Final = "/leaderboard"
-"""What the paths of the board routes begin with. The page, the demo and the verification have it in their own words."""
-
 HOP: Final = b"x-leaderboard-hop"
 """Marks a request that an instance has forwarded; it is never forwarded again."""
 
@@ -24,7 +21,7 @@ Headers = list[tuple[bytes, bytes]]
 
 JSON_TYPE: Final = (b"content-type", b"application/json")
 NO_STORE: Final = (b"cache-control", b"no-store")
-"""Of what nobody may keep: errors, a part of the boards, a stream."""
+"""Of what nobody may keep: errors, a part of the rows, a stream."""
 
 _LISTED_TAG: Final = re.compile(rb'(?:^|,)\s*(?:W/)?("[^"]*")\s*(?=,|$)')
 
@@ -65,6 +62,11 @@ def header(headers: Headers, name: bytes) -> bytes | None:
     """Return a request header, its lines joined as RFC 9110 section 5.2 says, or None."""
     values = [value for key, value in headers if key == name]
     return b", ".join(values) if values else None
+
+
+def is_hop(headers: Headers) -> bool:
+    """Return whether another instance has forwarded the request with these headers."""
+    return header(headers, HOP) is not None
 
 
 def conditional(answer: Answer, if_none_match: bytes | None) -> Answer:

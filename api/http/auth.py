@@ -18,17 +18,9 @@ from starlette.types import Scope
 from api.http.answers import HOP, Answer, Headers, header
 from api.http.errors import Unauthorized, problem
 
-PAGE_FILES: Final = frozenset(
-    f"/page/{name}"
-    for name in (
-        "page.css", "page.js", "ask.js", "show.js", "games.js", "game.js", "cluster.js", "icon.svg",
-        "docs.css", "docs.js", "topology.svg", "topology-down.svg",
-    )
-)  # fmt: skip
-"""The files that the pages are made of; they hold no data."""
-
-OPEN_PATHS: Final = PAGE_FILES | {"/", "/docs", "/health/live", "/health/ready", "/openapi.json"}
-"""What needs no token: health, for those who restart or balance, and pages that are the same everywhere."""
+OPEN_PATHS: Final = frozenset({"/", "/docs", "/health/live", "/health/ready", "/openapi.json"})
+"""What needs no token beside the files of the page: health, for those who restart or balance, and pages that are the
+same everywhere."""
 
 AUTHORIZATION: Final = b"authorization"
 
@@ -71,9 +63,11 @@ class Guard:
 
     Args:
         tokens: at least one.
+        open_paths: what needs none.
     """
 
-    def __init__(self, tokens: Tokens) -> None:
+    def __init__(self, tokens: Tokens, open_paths: frozenset[str]) -> None:
+        self._open_paths = open_paths
         self._api = tuple(token.encode() for token in tokens.api)
         self._peer = tuple(token.encode() for token in tokens.among_peers)
 
@@ -87,8 +81,8 @@ class Guard:
         if header(headers, HOP) is not None:
             detail = _FOR_PEERS
             allowed = self._peer
-        elif not self._api or scope["path"] in OPEN_PATHS or scope["method"] == "OPTIONS":
-            # OPTIONS tells nothing of the boards, and browsers ask it without a token.
+        elif not self._api or scope["path"] in self._open_paths or scope["method"] == "OPTIONS":
+            # OPTIONS tells nothing of the rows, and browsers ask it without a token.
             return None
         else:
             detail = _FOR_CLIENTS
@@ -99,9 +93,9 @@ class Guard:
         return problem(Unauthorized(detail, sent=sent is not None), scope["path"])
 
 
-def guard_of(tokens: Tokens) -> Guard | None:
-    """Return what refuses requests, or None while there are no tokens."""
-    return Guard(tokens) if tokens.among_peers else None
+def guard_of(tokens: Tokens, open_paths: frozenset[str]) -> Guard | None:
+    """Return what refuses requests, or None while there are no tokens; arguments as for `Guard`."""
+    return Guard(tokens, open_paths) if tokens.among_peers else None
 
 
 def _is_one_of(tokens: Iterable[bytes], sent: bytes) -> bool:

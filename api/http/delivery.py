@@ -1,6 +1,6 @@
-"""The last step of an answer about boards: 304 for who has it, gzip for who takes it, and how long it may be kept.
+"""The last step of an answer about rows: 304 for who has it, gzip for who takes it, and how long it may be kept.
 
-Errors are never kept; a part of the boards neither, since the whole may be had a moment later.
+Errors are never kept; a part of the rows neither, since the whole may be had a moment later.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ GZIP_FROM_BYTES: Final = 1024
 """A smaller body fits into one packet as it is."""
 
 _LEVEL: Final = 2
-"""Boards are repetitive: higher levels cost several times as much and gain a tenth."""
+"""Rows are repetitive: higher levels cost several times as much and gain a tenth."""
 _IN_THREAD_FROM_BYTES: Final = 64 * 1024
 _VARY: Final = (b"vary", b"accept-encoding")
 _ENCODED: Final = (b"content-encoding", b"gzip")
@@ -40,7 +40,7 @@ class Sharing:
 
     @property
     def cache_control(self) -> bytes:
-        """The value of `Cache-Control` of an answer about boards."""
+        """The value of `Cache-Control` of an answer about rows."""
         if not self.max_age_s:
             return b"private, no-cache" if self.private else b"no-cache"
         return b"%b, max-age=%d" % (b"private" if self.private else b"public", self.max_age_s)
@@ -79,7 +79,7 @@ class Delivery:
         return Answer(answer.status, headers, answer.body, answer.etag)
 
     async def _large(self, answer: Answer, takes_gzip: bool, if_none_match: bytes | None) -> Answer:
-        # The tag of other bytes for the same board is a weak one (RFC 9110 section 8.8.3).
+        # The tag of other bytes for the same row is a weak one (RFC 9110 section 8.8.3).
         tag = b"W/" if takes_gzip else b""
         headers = [(name, tag + value if name == b"etag" else value) for name, value in answer.headers]
         answer = answer._replace(headers=[*headers, _VARY])

@@ -1,11 +1,15 @@
-"""The one table from domain errors to problems (RFC 9457); no other module chooses the status of an error.
+"""The one table from domain errors to problems (RFC 9457).
+
+No other module chooses the status of an error; routes of a topology's own have errors of their own, which say it.
 
 LeaderboardError (runtime.errors)
 ├── Fix
-│   ├── InvalidRequest         an id, a limit or a range that cannot be
+│   ├── InvalidRequest         a key, a limit or a range that cannot be
 │   ├── RequestTooLarge        a request line and headers over the limit
 │   ├── Unauthorized           no token, or not the right one
-│   ├── NoSuchBoard            nothing to show for a product
+│   ├── NoSuchStore            the topology has no store of this name
+│   ├── NoSuchKey              nothing to show for a key
+│   ├── OwnProblem             of a topology's own routes; its class says what it looks like
 │   └── Unrouted               no such path, or not with this method
 └── Retry
     ├── PartitionsUnavailable  no copy of these partitions can answer now
@@ -15,13 +19,13 @@ LeaderboardError (runtime.errors)
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 from urllib.parse import quote
 
-from api.http.answers import BOARDS_PATH, NO_STORE, Answer, Headers
+from api.http.answers import NO_STORE, Answer, Headers
 from runtime.errors import Fix, Retry
 
 PROBLEM_TYPE: Final = "application/problem+json"
@@ -32,7 +36,7 @@ _UNEXPECTED: Final = "The request met an error that nobody expected; the log of 
 
 
 class InvalidRequest(Fix):
-    """An id, a limit or a range that cannot be; the message says what can."""
+    """A key, a limit or a range that cannot be; the message says what can."""
 
 
 class RequestTooLarge(Fix):
@@ -59,24 +63,46 @@ class Unauthorized(Fix):
         self.sent = sent
 
 
-class NoSuchBoard(Fix):
-    """There is nothing to show for a product."""
+class NoSuchStore(Fix):
+    """The topology has no store of this name.
 
-    def __init__(self, product_id: int) -> None:
+    Args:
+        name: what was asked for.
+        there: the names there are.
+    """
+
+    def __init__(self, name: str, there: Iterable[str]) -> None:
+        super().__init__(f"There is no store {name[:100]!r}. The stores are: {', '.join(there)}.")
+
+
+class NoSuchKey(Fix):
+    """There is nothing to show for a key.
+
+    Args:
+        store: the name of the store.
+        key: the text of the key.
+    """
+
+    def __init__(self, store: str, key: str) -> None:
         super().__init__(
-            f"Product {product_id} has no board: it is unknown, or has no score of a known player yet."
-            f" GET {BOARDS_PATH} lists the boards there are."
+            f"Store {store} has no row to show for the key {key[:100]!r}."
+            f" GET /stores/{store}/keys lists those there are."
         )
 
 
 class Unrouted(Fix):
-    """No route answers: an unknown path, or a method that it does not know."""
+    """No route answers: an unknown path, or a method that it does not know.
 
-    def __init__(self, status: int) -> None:
+    Args:
+        status: of HTTP.
+        hint: where to go instead.
+    """
+
+    def __init__(self, status: int, hint: str) -> None:
         super().__init__(
             "The routes are read-only: use GET or HEAD."
             if status == HTTPStatus.METHOD_NOT_ALLOWED
-            else f"No such path. /docs lists the routes, and {BOARDS_PATH}/{{productId}} is the board of a product."
+            else f"No such path. {hint}"
         )
         self.status = status
 
@@ -114,11 +140,22 @@ class Kind:
     title: str
 
 
+class OwnProblem(Fix):
+    """What is wrong with a request to a route of a topology's own.
+
+    Attributes:
+        kind: what it looks like.
+    """
+
+    kind: ClassVar[Kind]
+
+
 KINDS: Final[Mapping[type[Exception], Kind]] = {
     InvalidRequest: Kind(400, "invalid-request", "The request cannot be"),
     RequestTooLarge: Kind(431, "request-too-large", "The request is too large"),
     Unauthorized: Kind(401, "unauthorized", "A token is needed"),
-    NoSuchBoard: Kind(404, "no-such-board", "No such board"),
+    NoSuchStore: Kind(404, "no-such-store", "No such store"),
+    NoSuchKey: Kind(404, "no-such-key", "No such key"),
     PartitionsUnavailable: Kind(503, "partitions-unavailable", "No copy can answer"),
     NotReady: Kind(503, "not-ready", "Not ready"),
     Retry: Kind(503, "try-again", "Not possible right now"),
@@ -157,4 +194,6 @@ def problem(error: Exception, path: str) -> Answer:
 def _kind(error: Exception) -> Kind:
     if isinstance(error, Unrouted):
         return Kind(error.status, "", HTTPStatus(error.status).phrase)
+    if isinstance(error, OwnProblem):
+        return error.kind
     return next(KINDS[base] for base in type(error).__mro__ if base in KINDS)

@@ -1,38 +1,39 @@
-"""The ASGI application in front of FastAPI's router: the one route that has to be fast, HEAD, and the last resort.
+"""The ASGI application in front of FastAPI's router: the routes that have to be fast, HEAD, and the last resort.
 
-FastAPI's own route costs three times what the whole answer does. The front takes only requests in their plainest form;
-everything else goes on to the router, whose route gives the same answers from the same `Boards`.
+FastAPI's own route costs three times what the whole answer does. The front takes only requests for one row in their
+plainest form; everything else goes on to the router, whose routes give the same answers from the same `OneRow`.
 """
 
 from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.cluster.routing import Remote
-from api.http.answers import BOARDS_PATH, HOP, Answer, header
+from api.http.answers import HOP, Answer, header
 from api.http.auth import Guard
 from api.http.delivery import Delivery
 from api.http.errors import problem
-from api.http.parameters import default_limit
 from api.live.events import HEAD
-from api.reads.boards import Boards
-from runtime.records import ID_MAX, ID_MIN
+from api.reads.one_row import OneRow
+from runtime.errors import InvalidRecord
+from runtime.keys import KeyValue
 
 logger = logging.getLogger(__name__)
 
-_ONE_BOARD: Final = re.compile(re.escape(BOARDS_PATH.encode()) + rb"/(0|-?[1-9][0-9]{0,18})")
 _LIMIT: Final = re.compile(rb"limit=([1-9][0-9]{0,8})")
 
 
 class _Asked(NamedTuple):
-    """A request for one board."""
+    """A request for one row."""
 
-    product_id: int
-    limit: int
+    row: OneRow
+    key: KeyValue
+    limit: int | None
     hop: bool
 
 
@@ -41,21 +42,16 @@ class Front:
 
     Args:
         app: FastAPI's application.
-        boards: answers for one board.
-        delivery: makes its answers ready to be sent.
-        depth: the most entries served of a board.
+        rows: what answers routes of one row.
+        delivery: makes their answers ready to be sent.
         guard: refuses requests without the token that they need; None while all may ask.
     """
 
-    def __init__(
-        self, app: ASGIApp, boards: Boards, delivery: Delivery, depth: int, guard: Guard | None = None
-    ) -> None:
+    def __init__(self, app: ASGIApp, rows: Iterable[OneRow], delivery: Delivery, guard: Guard | None = None) -> None:
         self.app = app
-        self._boards = boards
+        self._rows = {row.prefix.encode(): row for row in rows}
         self._delivery = delivery
-        self._depth = depth
         self._guard = guard
-        self._default_limit = default_limit(depth)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, as ASGI has it."""
@@ -83,16 +79,21 @@ class Front:
         if asked is None:
             return None
         try:
-            board = self._boards.at_once(asked.product_id, asked.limit, hop=asked.hop)
-            return None if isinstance(board, Remote) else self._delivery.at_once(board, scope["headers"])
+            answer = asked.row.at_once(asked.key, asked.limit, hop=asked.hop)
+            return None if isinstance(answer, Remote) else self._delivery.at_once(answer, scope["headers"])
         except Exception as error:
             logger.exception("GET %r failed", scope["path"])
             return problem(error, scope["path"])
 
+    def template(self, scope: Scope) -> str | None:
+        """Return the template of the path of one row, None when it is another path."""
+        found = self._found(scope["raw_path"])
+        return None if found is None else found[0].path
+
     async def _waited_for(self, scope: Scope, asked: _Asked) -> Answer:
         try:
-            board = await self._boards.answer(asked.product_id, asked.limit, hop=asked.hop)
-            return await self._delivery.of(board, scope["headers"])
+            answer = await asked.row.answer(asked.key, asked.limit, hop=asked.hop)
+            return await self._delivery.of(answer, scope["headers"])
         except Exception as error:
             logger.exception("GET %r failed", scope["path"])
             return problem(error, scope["path"])
@@ -101,21 +102,34 @@ class Front:
         return self._guard.refusal(scope) if self._guard is not None else None
 
     def _plain(self, scope: Scope) -> _Asked | None:
-        """Return what is asked when the request is for one board in the plainest form, else None."""
+        """Return what is asked when the request is for one row in the plainest form, else None."""
         if scope["method"] != "GET":
             return None
-        # As it came: what is encoded is not the plainest form.
-        match = _ONE_BOARD.fullmatch(scope["raw_path"])
-        limit = self._limit(scope["query_string"])
-        if match is None or limit is None or not ID_MIN <= (product_id := int(match[1])) <= ID_MAX:
+        found = self._found(scope["raw_path"])
+        if found is None:
             return None
-        return _Asked(product_id, limit, header(scope["headers"], HOP) is not None)
+        row, key = found
+        limits, query = row.limits, scope["query_string"]
+        limit = None if limits is None else limits.default
+        if query:
+            match = _LIMIT.fullmatch(query)
+            if match is None or limits is None or (limit := int(match[1])) > limits.most:
+                return None
+        # Who counts the answers knows by its path what was asked for.
+        scope["route"] = row
+        return _Asked(row, key, limit, header(scope["headers"], HOP) is not None)
 
-    def _limit(self, query: bytes) -> int | None:
-        if not query:
-            return self._default_limit
-        match = _LIMIT.fullmatch(query)
-        return int(match[1]) if match is not None and int(match[1]) <= self._depth else None
+    def _found(self, raw_path: bytes) -> tuple[OneRow, KeyValue] | None:
+        """Return whose key the path ends with, None when it is no plain one of any."""
+        prefix, _, text = raw_path.rpartition(b"/")
+        row = self._rows.get(prefix)
+        # As it came: what is encoded is not the plainest form.
+        if row is None or b"%" in text:
+            return None
+        try:
+            return row, row.parse(text.decode("ascii"))
+        except (InvalidRecord, UnicodeDecodeError):
+            return None
 
     async def _routed(self, scope: Scope, receive: Receive, send: Send) -> None:
         started, asked = False, scope

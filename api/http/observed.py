@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from time import perf_counter
 from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api.http.answers import BOARDS_PATH, SERVED_BY, STORE_ROLE, Answer, Headers
+from api.http.answers import SERVED_BY, STORE_ROLE, Answer, Headers
+from api.http.front import Front
 from api.http.request_ids import CURRENT, HEADER, RequestId
 from api.http.traffic import Traffic
 
-_ONE_BOARD: Final = BOARDS_PATH + "/{productId}"
-_is_board_path: Final = re.compile(re.escape(BOARDS_PATH) + r"/-?[0-9]+").fullmatch
 _OTHER: Final = "other"
 _PROBLEM: Final = 400
 _ACTIVE: Final = (STORE_ROLE, b"active")
@@ -26,16 +24,16 @@ class Observed:
 
     Args:
         app: what answers.
-        at_once: returns the answer that it would give, when nothing has to be waited for; else None. None: always wait.
+        front: what of it answers at once, and knows the paths of what it has answered.
         traffic: counts the answers.
         address: host:port of this instance, as `X-Served-By` has it.
     """
 
-    def __init__(
-        self, app: ASGIApp, at_once: Callable[[Scope], Answer | None] | None, traffic: Traffic, address: str
-    ) -> None:
+    def __init__(self, app: ASGIApp, front: Front, traffic: Traffic, address: str) -> None:
         self.app = app
-        self._at_once = at_once
+        self._front = front
+        # Behind pages of other origins there are headers to add: then each answer goes through all of it.
+        self._at_once = front.at_once if app is front else None
         self._traffic = traffic
         self._served_here = (SERVED_BY, address.encode())
 
@@ -85,16 +83,22 @@ class Observed:
         return answer
 
     def _count(self, scope: Scope, status: int, headers: Headers, seconds: float) -> None:
-        self._traffic.answered(_route(scope), self._role(headers), status, seconds)
+        self._traffic.answered(self._route(scope), self._role(headers), status, seconds)
 
     def _role(self, headers: Headers) -> str:
-        """Return whose copy of one board has answered; "none" when the answer is not about one."""
+        """Return whose copy of one row has answered; "none" when the answer is not about one."""
         # Searching the list costs a third of a loop over it: this is done for every request.
         if _ACTIVE in headers:
             return "active" if self._served_here in headers else "forwarded"
         if _STANDBY in headers:
             return "standby" if self._served_here in headers else "forwarded"
         return "none"
+
+    def _route(self, scope: Scope) -> str:
+        """Return the template of the path: as many as there are routes, whatever clients ask for."""
+        route = scope.get("route")
+        # Without one it was refused before anybody asked where it leads.
+        return str(route.path) if route is not None else self._front.template(scope) or _OTHER
 
 
 def _given(headers: Headers) -> bytes | None:
@@ -106,12 +110,3 @@ def _given(headers: Headers) -> bytes | None:
 
 def _names_id(request_id: RequestId, status: int) -> bool:
     return status >= _PROBLEM or request_id.known is not None
-
-
-def _route(scope: Scope) -> str:
-    """Return the template of the path: as many as there are routes, whatever clients ask for."""
-    route = scope.get("route")
-    if route is not None:
-        return str(route.path)
-    # Answered in front of the router.
-    return _ONE_BOARD if _is_board_path(scope["path"]) else _OTHER

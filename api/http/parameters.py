@@ -1,28 +1,36 @@
-"""What a client may ask with: ids in their shortest form, limits, flags. Anything else is refused, never guessed at."""
+"""What a client may ask with: keys in their one form, limits, flags. Anything else is refused, never guessed at."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Annotated, Any, Final
 
-from fastapi import Path, Query, Request
+from fastapi import Query, Request
 from pydantic import BeforeValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from api.http.errors import InvalidRequest
+from api.http.key_route import KeyRoute
+from runtime.declaration import Limits
 from runtime.errors import InvalidRecord
-from runtime.records import parse_id
-from runtime.serving.rendered_view import DEFAULT_LIMIT
+from runtime.keys import Int64, KeyType, KeyValue
 
 PAGE_SIZE_MAX: Final = 1000
-_ID_SCHEMA: Final = {"type": "integer", "format": "int64"}
 
 
-def _shortest_integer(text: Any) -> int:
-    try:
-        return parse_id(text)
-    except InvalidRecord as error:
-        raise PydanticCustomError("id", "{reason}", {"reason": str(error)}) from error
+def parser_of(key_type: KeyType) -> Callable[[Any], KeyValue]:
+    """Return what reads a key for pydantic, whose error it raises when a text is none."""
+
+    def parse(text: Any) -> KeyValue:
+        try:
+            text.encode()
+            return key_type.parse(text)
+        except (InvalidRecord, UnicodeEncodeError) as error:
+            reason = str(error) if isinstance(error, InvalidRecord) else "it is no UTF-8"
+            raise PydanticCustomError("key", "{reason}", {"reason": reason}) from error
+
+    return parse
 
 
 def _true_or_false(text: Any) -> bool:
@@ -31,29 +39,11 @@ def _true_or_false(text: Any) -> bool:
     return bool(text == "true")
 
 
-_Id = Annotated[int, BeforeValidator(_shortest_integer), WithJsonSchema(_ID_SCHEMA)]
+WHOLE_NUMBER: Final = BeforeValidator(parser_of(Int64))
 
-ProductId = Annotated[_Id, Path(alias="productId", description="a product", examples=[1])]
-First = Annotated[_Id, Path(alias="from", description="the lowest product id, inclusive", examples=[1])]
-Last = Annotated[_Id, Path(alias="to", description="the highest product id, inclusive", examples=[6])]
-Limit = Annotated[
-    int | None,
-    BeforeValidator(_shortest_integer),
-    WithJsonSchema({"type": "integer", "minimum": 1}),
-    Query(description="at most so many entries of a board"),
-]
-PageSize = Annotated[
-    int | None,
-    BeforeValidator(_shortest_integer),
-    WithJsonSchema({"type": "integer", "minimum": 1, "maximum": PAGE_SIZE_MAX}),
-    Query(description="at most so many boards, in ascending order of their product ids; all when left out"),
-]
-After = Annotated[
-    int | None,
-    BeforeValidator(_shortest_integer),
-    WithJsonSchema(_ID_SCHEMA),
-    Query(description="only boards above this product id, the last one of the page before; goes with `page_size`"),
-]
+HowMany = Annotated[int | None, WHOLE_NUMBER, WithJsonSchema({"type": "integer", "minimum": 1})]
+"""A number; of what, is said where it is asked for."""
+
 Partial = Annotated[
     bool,
     BeforeValidator(_true_or_false),
@@ -62,48 +52,71 @@ Partial = Annotated[
 ]
 
 
+def limit_of(limits: Limits | None, row: str) -> Any:
+    """Return what a route says of its parameter `limit`, a `HowMany`.
+
+    Args:
+        limits: of the store; None where rows are no lists: then the parameter is not shown.
+        row: what a row is called.
+    """
+    if limits is None:
+        return Query(include_in_schema=False)
+    bounds = {"maximum": limits.most, "default": limits.default}
+    return Query(description=f"at most so many entries of {row}", json_schema_extra=bounds)
+
+
+def page_size_of(text: str) -> Any:
+    """Return what a route says of its parameter `page_size`, a `HowMany`."""
+    return Query(description=text, json_schema_extra={"maximum": PAGE_SIZE_MAX})
+
+
 async def only_plain(request: Request) -> None:
     """Refuse what could be read in two ways.
 
     Raises:
         InvalidRequest: a parameter that the route knows stands in the query more than once, or the path holds an
-            encoded slash.
+            encoded slash where no key can be.
     """
-    if b"%2f" in request.scope["raw_path"].lower():
+    route = request.scope["route"]
+    if b"%2f" in request.scope["raw_path"].lower() and not isinstance(route, KeyRoute):
         raise InvalidRequest("an encoded slash stands in the path: write it as / or leave it out")
     if request.scope["query_string"]:
         given = Counter(name for name, _ in request.query_params.multi_items())
-        known = (parameter.alias for parameter in request.scope["route"].dependant.query_params)
+        known = (parameter.alias for parameter in route.dependant.query_params)
         if repeated := [name for name in known if given[name] > 1]:
             raise InvalidRequest(f"{repeated[0]}: it stands in the query more than once")
 
 
-def default_limit(depth: int) -> int:
-    """Return how many entries are served when a request does not say."""
-    return min(DEFAULT_LIMIT, depth)
-
-
-def limit_within(limit: int | None, depth: int) -> int:
-    """Return how many entries to serve.
+def limit_within(limit: int | None, limits: Limits | None) -> int | None:
+    """Return how many entries of a row to serve; None where rows are no lists.
 
     Raises:
-        InvalidRequest: the limit is not within 1 and `depth`.
+        InvalidRequest: rows have no entries, or not so many.
     """
+    if limits is None:
+        if limit is not None:
+            raise InvalidRequest("limit: rows of this store are no lists; leave it out")
+        return None
     if limit is None:
-        return default_limit(depth)
-    if not 1 <= limit <= depth:
-        raise InvalidRequest(f"limit: {limit} is not between 1 and {depth}")
+        return limits.default
+    if not 1 <= limit <= limits.most:
+        raise InvalidRequest(f"limit: {limit} is not between 1 and {limits.most}")
     return limit
 
 
-def page_within(page_size: int | None, after: int | None) -> int | None:
-    """Return how many boards to serve, or None for all.
+def page_within(page_size: int | None, after: KeyValue | None, rows: str) -> int | None:
+    """Return how many rows to serve, or None for all.
+
+    Args:
+        page_size: how many were asked for, if a page was.
+        after: the key that the page comes after, if any.
+        rows: what rows are called.
 
     Raises:
         InvalidRequest: the size is not within 1 and 1000, or a page is asked for without one.
     """
     if page_size is None and after is not None:
-        raise InvalidRequest("after: it stands without page_size; say how many boards a page has")
+        raise InvalidRequest(f"after: it stands without page_size; say how many {rows} a page has")
     if page_size is not None and not 1 <= page_size <= PAGE_SIZE_MAX:
         raise InvalidRequest(f"page_size: {page_size} is not between 1 and {PAGE_SIZE_MAX}")
     return page_size

@@ -1,11 +1,9 @@
-"""Models of what is answered; entries and boards are only described by them, their bytes come ready from the view."""
+"""Models of what every topology answers."""
 
 from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
-
-from api.http.answers import BOARDS_PATH
 
 
 class Model(BaseModel):
@@ -28,11 +26,66 @@ class Host(Address):
 
 
 class KeyHosts(Model):
-    """Who holds a product's partition."""
+    """Who holds a key's partition."""
 
     partition: int = Field(examples=[2])
     active: Address | None = Field(description="null while nobody does")
     standbys: list[Address]
+
+
+class Column(Model):
+    """A column of a row, or its key."""
+
+    name: str = Field(examples=["word"])
+    type: str = Field(examples=["text"])
+
+
+class StoreFacts(Model):
+    """One store of the topology."""
+
+    name: str = Field(examples=["counts-store"])
+    topic: str = Field(description="the topic that its rows are published to", examples=["counts"])
+    key: Column
+    columns: list[Column] = Field(description="what a row has beside the key; empty where it is no object of columns")
+    window: str | None = Field(default=None, description="null: a row a key")
+    partitions: int = Field(description="0 while they are not known", examples=[4])
+    count: int | None = Field(description="how many rows there are to show in the cluster; null while nobody can say")
+
+
+class SourceFacts(Model):
+    """Where a topology reads events."""
+
+    topic: str = Field(examples=["lines"])
+    columns: list[Column]
+
+
+class TableFacts(Model):
+    """A table of which every instance holds all."""
+
+    topic: str
+    key: Column
+    columns: list[Column]
+
+
+class DeclaredStore(Model):
+    """One store, as the topology declares it."""
+
+    name: str = Field(examples=["counts-store"])
+    topic: str = Field(examples=["counts"])
+    key: Column
+    columns: list[Column]
+    version: int = Field(description="raised when its rows mean something else than before", examples=[1])
+
+
+class TopologyFacts(Model):
+    """What a topology declares, and what flows where."""
+
+    name: str = Field(examples=["word-count"])
+    about: str
+    source: SourceFacts
+    tables: list[TableFacts]
+    stores: list[DeclaredStore]
+    flows: list[tuple[str, str]] = Field(description="from which part to which, by their names")
 
 
 class Health(Model):
@@ -44,9 +97,9 @@ class Health(Model):
 class Problem(BaseModel):
     """Why there is no answer, and what to do about it (RFC 9457)."""
 
-    type: str = Field(examples=["urn:problem-type:leaderboard:no-such-board"])
-    title: str = Field(examples=["No such board"])
+    type: str = Field(examples=["urn:problem-type:leaderboard:no-such-key"])
+    title: str = Field(examples=["No such key"])
     status: int = Field(examples=[404])
-    detail: str = Field(examples=["Product 99 has no board: it is unknown, or has no score of a known player yet."])
-    instance: str = Field(description="the path that was asked for", examples=[f"{BOARDS_PATH}/99"])
+    detail: str = Field(examples=["Store counts-store has no row to show for the key 'hello'."])
+    instance: str = Field(description="the path that was asked for", examples=["/stores/counts-store/keys/hello"])
     partitions: list[int] | None = Field(default=None, description="those that nobody can answer for")

@@ -1,148 +1,151 @@
 """The board routes. Fixed paths come before ids, ids before ranges."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping
-from typing import Any, Final
-from urllib.parse import urlencode
+# Annotations are read as they stand: the limit of a board is known when the routes are made.
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Request, Response
 
-from api.http.answers import BOARDS_PATH, HOP, Answer, header
-from api.http.delivery import Delivery
+from api.http.answers import is_hop
 from api.http.errors import InvalidRequest
-from api.http.parameters import After, First, Last, Limit, PageSize, Partial, ProductId, limit_within, page_within
+from api.http.parameters import HowMany, Partial, limit_of, limit_within, page_within
+from api.http.schemas import KeyHosts
+from api.leaderboard.parameters import After, First, Last, PageSize, ProductId
 from api.leaderboard.schemas import BOARD_EXAMPLE, BOARDS_EXAMPLE, Entry
-from api.reads.boards import Boards
+from api.reads.framing import Rows
 from api.reads.gather import Gather
+from api.reads.one_row import OneRow
+from api.reads.stores import KEEP_HEADER, MISSING_HEADER, ROW_HEADERS, UNAVAILABLE, UNKNOWN_HOSTS, described, next_page
+from api.serving import ServedStore, Serving
+from runtime.serving.view import Range
 
-_BOARD_HEADERS: Final = {
-    "ETag": "changes with the board; send it back as `If-None-Match`",
-    "X-Served-By": "host:port of the instance whose store answered",
-    "X-Store-Role": "`active` or `standby`",
-    "X-Store-Lag": "records that the store is behind the end of its topic partition",
-}
-_MISSING_HEADER: Final = {"X-Missing-Partitions": "those that are not in the answer, when a part was asked for"}
+BOARDS_PATH: Final = "/leaderboard"
+"""What the paths of these routes begin with. The page, the demo and the verification have it in their own words."""
+BOARD_PATH: Final = f"{BOARDS_PATH}/{{productId}}"
 
-
-def _described(description: str, example: Any, headers: dict[str, str]) -> dict[str, Any]:
-    return {
-        "description": description,
-        "content": {"application/json": {"example": example}},
-        "headers": {name: {"description": text, "schema": {"type": "string"}} for name, text in headers.items()},
-    }
-
-
-_KEEP_HEADER: Final = {"Cache-Control": "how long the answer may be kept; `no-store` when it is a part"}
+_ETAG: Final = {"ETag": "changes with the board; send it back as `If-None-Match`"}
 _LINK_HEADER: Final = {"Link": f'the next page, `<{BOARDS_PATH}?page_size=2&after=6>; rel="next"`, while there is one'}
 _PAGED_WITH: Final = ("limit", "page_size", "partial")
 
 _NOT_FOUND: Final = {"description": "No such board"}
 _INVALID: Final = {"description": "An id, a limit or a range that cannot be"}
-_UNAVAILABLE: Final = {"description": "No copy can answer right now; try again after `Retry-After`"}
 
 
-def board_routes(boards: Boards, gather: Gather, delivery: Delivery, depth: int) -> APIRouter:
-    """Return the routes below `/leaderboard`.
+def board_routes(serving: Serving, served: ServedStore, board: OneRow, gather: Gather) -> APIRouter:
+    """Return the routes below `/leaderboard`, and `/hosts/{productId}`.
 
     Args:
-        boards: answers for one board.
+        serving: what the application answers from.
+        served: the store of the boards.
+        board: answers for one board.
         gather: answers for many.
-        delivery: makes the answers ready to be sent.
-        depth: the most entries served of a board.
     """
-    router = APIRouter(prefix=BOARDS_PATH, tags=["leaderboard"], responses={400: _INVALID, 503: _UNAVAILABLE})
+    router = APIRouter()
+    router.include_router(_boards(serving, board, gather))
 
-    async def sent(request: Request, answer: Answer) -> Response:
-        return (await delivery.of(answer, request.scope["headers"])).to_response()
+    @router.get(
+        "/hosts/{productId}",
+        tags=["operations"],
+        summary="Who holds a product",
+        responses={400: {"description": "An id that cannot be"}, 503: UNKNOWN_HOSTS},
+    )
+    async def hosts_of(product_id: ProductId) -> KeyHosts:
+        return served.hosts_of(product_id)
+
+    return router
+
+
+def _boards(serving: Serving, board: OneRow, gather: Gather) -> APIRouter:
+    router = APIRouter(prefix=BOARDS_PATH, tags=["leaderboard"], responses={400: _INVALID, 503: UNAVAILABLE})
+    limits = board.limits
+    limit_parameter = limit_of(limits, "a board")
 
     @router.get(
         "",
         summary="Every board in the cluster",
         response_model=dict[str, list[Entry]],
         responses={
-            200: _described(
-                "The boards, ascending by product id", BOARDS_EXAMPLE, _MISSING_HEADER | _LINK_HEADER | _KEEP_HEADER
+            200: _example(
+                "The boards, ascending by product id", BOARDS_EXAMPLE, MISSING_HEADER | _LINK_HEADER | KEEP_HEADER
             )
         },
     )
     async def all_boards(
         request: Request,
-        limit: Limit = None,
+        limit: Annotated[HowMany, limit_parameter] = None,
         page_size: PageSize = None,
         after: After = None,
         partial: Partial = False,
     ) -> Response:
-        entries, size = limit_within(limit, depth), page_within(page_size, after)
+        entries, size = limit_within(limit, limits), page_within(page_size, after, "boards")
+        hop = is_hop(request.scope["headers"])
         if size is None:
-            return await sent(request, await gather.boards(entries, hop=is_hop(request), partial=partial))
-        answer, last = await gather.page(entries, after, size, hop=is_hop(request), partial=partial)
+            return await serving.sent(request, await gather.rows(entries, hop=hop, partial=partial))
+        answer, last = await gather.page(entries, after, size, hop=hop, partial=partial)
         if last is not None:
-            answer = answer._replace(headers=[*answer.headers, next_page(request.query_params, last)])
-        return await sent(request, answer)
+            link = next_page(BOARDS_PATH, request.query_params, _PAGED_WITH, str(last))
+            answer = answer._replace(headers=[*answer.headers, link])
+        return await serving.sent(request, answer)
 
     @router.get(
         "/count",
         summary="Number of boards in the cluster",
         response_model=int,
-        responses={200: _described("A bare JSON number", 2, _MISSING_HEADER)},
+        responses={200: _example("A bare JSON number", 2, MISSING_HEADER)},
     )
     async def count(request: Request, partial: Partial = False) -> Response:
-        return await sent(request, await gather.count(hop=is_hop(request), partial=partial))
+        answer = await gather.count(hop=is_hop(request.scope["headers"]), partial=partial)
+        return await serving.sent(request, answer)
 
     @router.get(
         "/count/local",
         summary="Number of boards that this instance is active for",
         response_model=int,
-        responses={200: _described("A bare JSON number", 1, {})},
+        responses={200: _example("A bare JSON number", 1, {})},
     )
     async def count_local(request: Request) -> Response:
-        return await sent(request, gather.count_local())
+        return await serving.sent(request, gather.count_local())
 
     @router.get(
         "/{productId}",
         summary="One board",
         response_model=list[Entry],
         responses={
-            200: _described("The entries, best first", BOARD_EXAMPLE, _BOARD_HEADERS | _KEEP_HEADER),
+            200: _example("The entries, best first", BOARD_EXAMPLE, _ETAG | ROW_HEADERS | KEEP_HEADER),
             304: {"description": "The board is the one that `If-None-Match` names"},
             404: _NOT_FOUND,
         },
     )
-    async def one_board(request: Request, product_id: ProductId, limit: Limit = None) -> Response:
-        answer = await boards.answer(product_id, limit_within(limit, depth), hop=is_hop(request))
-        return await sent(request, answer)
+    async def one_board(
+        request: Request, product_id: ProductId, limit: Annotated[HowMany, limit_parameter] = None
+    ) -> Response:
+        hop = is_hop(request.scope["headers"])
+        return await serving.sent(request, await board.answer(product_id, limit_within(limit, limits), hop=hop))
 
     @router.get(
         "/{from}/{to}",
         summary="The boards of a range of product ids",
         response_model=dict[str, list[Entry]],
-        responses={
-            200: _described("The boards, ascending by product id", BOARDS_EXAMPLE, _MISSING_HEADER | _KEEP_HEADER)
-        },
+        responses={200: _example("The boards, ascending by product id", BOARDS_EXAMPLE, MISSING_HEADER | KEEP_HEADER)},
     )
     async def range_of_boards(
-        request: Request, first: First, last: Last, limit: Limit = None, partial: Partial = False
+        request: Request,
+        first: First,
+        last: Last,
+        limit: Annotated[HowMany, limit_parameter] = None,
+        partial: Partial = False,
     ) -> Response:
         if first > last:
             raise InvalidRequest(f"from: {first} is above to: {last}; the lower product id comes first")
-        entries = limit_within(limit, depth)
-        return await sent(request, await gather.boards(entries, first, last, hop=is_hop(request), partial=partial))
+        entries, hop = limit_within(limit, limits), is_hop(request.scope["headers"])
+        return await serving.sent(request, await gather.rows(entries, Range(first, last), hop=hop, partial=partial))
 
     return router
 
 
-def is_hop(request: Request) -> bool:
-    """Return whether another instance has forwarded the request here."""
-    return header(request.scope["headers"], HOP) is not None
+def composed(boards: Rows) -> bytes:
+    """Return the JSON object that maps each product id to its board, in the given order."""
+    return b"{%b}" % b",".join([b'"%d":%b' % board for board in boards])
 
 
-def next_page(query: Mapping[str, str], last: int) -> tuple[bytes, bytes]:
-    """Return the header that leads to the page after the board `last` (RFC 8288).
-
-    Args:
-        query: what this page was asked for with.
-        last: the last product id of this page.
-    """
-    kept = {name: query[name] for name in _PAGED_WITH if name in query}
-    return b"link", f'<{BOARDS_PATH}?{urlencode(kept | {"after": last})}>; rel="next"'.encode()
+def _example(description: str, example: Any, headers: dict[str, str]) -> dict[str, Any]:
+    return described(description, headers) | {"content": {"application/json": {"example": example}}}

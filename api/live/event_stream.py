@@ -1,22 +1,25 @@
-"""What the bytes of a stream of boards look like; pure. Three formats: one board, all boards, and between instances.
+"""What the bytes of a stream of rows look like; pure. Three formats: one row, all rows, and between instances.
 
 To clients streams are server-sent events (WHATWG HTML, section 9.2). An event's `id` comes back as `Last-Event-ID` when
 a client connects again:
 
-    one board   the board's entity tag without quotes, `none` while there is no board
-    all boards  which feed of which instance, and how many changes it had seen
+    one row     the row's entity tag without quotes, `none` while there is no row
+    all rows    which feed of which instance, and how many changes it had seen
 
-Between instances a stream is lines: `@position`, `product board`, `product` alone when there is no board, `.` when all
-boards have been sent once, an empty line as a sign of life.
+Between instances a stream is lines: `@position`, `key row`, `key` alone when there is no row, `.` when all rows have
+been sent once, an empty line as a sign of life. A key is percent-encoded.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from abc import ABC, abstractmethod
-from typing import Final
+from typing import Final, NamedTuple
 
-from topology.leaderboard.shown import Rendered
+from api.http.key_route import encoded
+from runtime.keys import KeyType, KeyValue
+from runtime.serving.view import Rendered
 
 EVENT_TYPE: Final = "text/event-stream"
 LINES_TYPE: Final = "text/plain"
@@ -26,15 +29,31 @@ RETRY_MS: Final = 500
 _SAFE_ID: Final = re.compile(rb"[0-9a-z-]{1,64}")
 
 
+class Words(NamedTuple):
+    """What live updates call things.
+
+    Attributes:
+        row: the event that brings a row.
+        rows: the field that says how many there are, when all have been sent.
+        key: the field that names a row's key, among all rows.
+        value: the field that has the row, among all rows.
+    """
+
+    row: str = "row"
+    rows: str = "rows"
+    key: str = "key"
+    value: str = "row"
+
+
 class Format(ABC):
     """How a stream is written; what a format does not say of itself is as most have it.
 
     Attributes:
         preamble: its first bytes.
-        reset: what makes the reader forget all boards; sent before everything is sent.
+        reset: what makes the reader forget all rows; sent before everything is sent.
         heartbeat: a sign of life.
         heartbeat_s: how often there is one when there is nothing else to send, seconds.
-        tells_absent: whether a board that never was is told of.
+        tells_absent: whether a row that never was is told of.
     """
 
     preamble = b"retry: %d\n\n" % RETRY_MS
@@ -44,8 +63,8 @@ class Format(ABC):
     tells_absent = False
 
     @abstractmethod
-    def frame(self, product_id: int, rendered: Rendered | None) -> bytes:
-        """Return a board, or that there is none."""
+    def frame(self, key: KeyValue, rendered: Rendered | None) -> bytes:
+        """Return a row, or that there is none."""
 
     def mark(self, sequence: int) -> bytes:  # noqa: ARG002
         """Return what stands before the frame that completes the changes up to `sequence`."""
@@ -55,7 +74,7 @@ class Format(ABC):
         """Return what stands before frames of a copy at `position`."""
         return b""
 
-    def complete(self, sequence: int, boards: int) -> bytes:  # noqa: ARG002
+    def complete(self, sequence: int, rows: int) -> bytes:  # noqa: ARG002
         """Return what follows when everything has been sent once."""
         return b""
 
@@ -68,47 +87,58 @@ class Format(ABC):
         return 0
 
 
-class OneBoard(Format):
-    """Events of one board; `data` is exactly the body of `GET /leaderboard/{productId}`."""
+class OneKey(Format):
+    """Events of one row; `data` is exactly the body of the row's own route.
+
+    Args:
+        words: what things are called.
+    """
 
     tells_absent = True
 
-    def frame(self, product_id: int, rendered: Rendered | None) -> bytes:  # noqa: ARG002  # the reader knows which
-        """Return an event `board`, or `gone`."""
+    def __init__(self, words: Words) -> None:
+        self._row = words.row.encode()
+
+    def frame(self, key: KeyValue, rendered: Rendered | None) -> bytes:  # noqa: ARG002  # the reader knows which
+        """Return an event with the row, or `gone`."""
         if rendered is None:
             return b"id: none\nevent: gone\ndata: null\n\n"
-        return b"id: %b\nevent: board\ndata: %b\n\n" % (rendered.etag.strip('"').encode(), rendered.body)
+        return b"id: %b\nevent: %b\ndata: %b\n\n" % (rendered.etag.strip('"').encode(), self._row, rendered.body)
 
     def resumes(self, last_event_id: bytes, frame: bytes) -> bool:
-        """Return whether the frame is of the board that the client had last."""
+        """Return whether the frame is of the row that the client had last."""
         return frame.startswith(b"id: %b\n" % last_event_id)
 
 
-class AllBoards(Format):
-    """Events of all boards.
+class AllKeys(Format):
+    """Events of all rows.
 
     Args:
+        words: what things are called.
         token: tells the feed from any other, of this instance or of others.
     """
 
     reset = b"event: reset\ndata: {}\n\n"
 
-    def __init__(self, token: str) -> None:
+    def __init__(self, words: Words, token: str) -> None:
+        self._row, self._rows, self._key, self._value = (word.encode() for word in words)
         self._token = token.encode()
 
-    def frame(self, product_id: int, rendered: Rendered | None) -> bytes:
-        """Return an event `board`, or `gone`, that names its product."""
+    def frame(self, key: KeyValue, rendered: Rendered | None) -> bytes:
+        """Return an event with the row, or `gone`; either names its key."""
+        name = json.dumps(key, ensure_ascii=False).encode()
         if rendered is None:
-            return b'event: gone\ndata: {"productId":%d}\n\n' % product_id
-        return b'event: board\ndata: {"productId":%d,"entries":%b}\n\n' % (product_id, rendered.body)
+            return b'event: gone\ndata: {"%b":%b}\n\n' % (self._key, name)
+        fields = (self._row, self._key, name, self._value, rendered.body)
+        return b'event: %b\ndata: {"%b":%b,"%b":%b}\n\n' % fields
 
     def mark(self, sequence: int) -> bytes:
         """Return the id of the event that follows."""
         return b"id: %b-%d\n" % (self._token, sequence)
 
-    def complete(self, sequence: int, boards: int) -> bytes:
-        """Return an event `complete`: all boards there are have been sent."""
-        return b'%bevent: complete\ndata: {"boards":%d}\n\n' % (self.mark(sequence), boards)
+    def complete(self, sequence: int, rows: int) -> bytes:
+        """Return an event `complete`: all rows there are have been sent."""
+        return b'%bevent: complete\ndata: {"%b":%d}\n\n' % (self.mark(sequence), self._rows, rows)
 
     def sequence_of(self, last_event_id: bytes) -> int:
         """Return up to which change the client has everything, when the id is of this feed."""
@@ -121,26 +151,30 @@ class Lines(Format):
     """What instances tell each other; they do not resume.
 
     Args:
-        tells_absent: whether a board that never was is told of.
+        key_type: what keys are.
+        tells_absent: whether a row that never was is told of.
     """
 
     preamble = b"\n"
     heartbeat = b"\n"
     heartbeat_s = 2.0
 
-    def __init__(self, *, tells_absent: bool) -> None:
+    def __init__(self, key_type: KeyType, *, tells_absent: bool) -> None:
         self.tells_absent = tells_absent
+        self._text = key_type.text
 
-    def frame(self, product_id: int, rendered: Rendered | None) -> bytes:
-        """Return the line of a board; JSON has no line ends outside of strings and none inside."""
-        return b"%d\n" % product_id if rendered is None else b"%d %b\n" % (product_id, rendered.body)
+    def frame(self, key: KeyValue, rendered: Rendered | None) -> bytes:
+        """Return the line of a row; JSON has no line ends outside of strings and none inside."""
+        # A point alone says that all has been sent.
+        name = encoded(self._text(key)).replace(".", "%2E").encode()
+        return b"%b\n" % name if rendered is None else b"%b %b\n" % (name, rendered.body)
 
     def before(self, position: int) -> bytes:
-        """Return the line that tells from when the boards that follow are."""
+        """Return the line that tells from when the rows that follow are."""
         return b"@%d\n" % position
 
-    def complete(self, sequence: int, boards: int) -> bytes:  # noqa: ARG002
-        """Return the line that says that every board has been sent."""
+    def complete(self, sequence: int, rows: int) -> bytes:  # noqa: ARG002
+        """Return the line that says that every row has been sent."""
         return b".\n"
 
 

@@ -1,7 +1,7 @@
-"""A feed: the boards of some scope as they are now, in the order of their last change, for any number of readers.
+"""A feed: the rows of some scope as they are now, in the order of their last change, for any number of readers.
 
-It is a compacted log. A reader keeps a place in it and no queue: however slow it is, it costs the same and gets each
-board as it is when its turn comes. A board's bytes are made once for all readers.
+It is a compacted log. A reader keeps its position in it and no queue: however slow it is, it costs the same and gets
+each row as it is when its turn comes. A row's bytes are made once for all readers.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from itertools import takewhile
 from typing import Final
 
 from api.live.event_stream import Format
-from topology.leaderboard.shown import Rendered
+from runtime.keys import KeyValue
+from runtime.serving.view import Rendered
 
 CHUNK_BYTES: Final = 32 * 1024
 """A reader is given about so much at a time; it may be stalled with that much outside of the feed."""
 _GONE_KEPT: Final = 10_000
-"""How many boards that are gone are remembered; a reader that has not been told of an older one begins again."""
+"""How many rows that are gone are remembered; a reader that has not been told of an older one begins again."""
 _WAKE_AT_ONCE: Final = 100
 """Readers woken in one turn of the event loop: with thousands of them, requests are answered in between."""
 
@@ -31,7 +32,7 @@ class _Kept:
 
 
 class Feed:
-    """The boards of a scope.
+    """The rows of a scope.
 
     Args:
         format: how they are written.
@@ -39,19 +40,19 @@ class Feed:
     Attributes:
         format: the same.
         sequence: the number of the last change.
-        floor: changes up to this number are not all there any more.
-        positions: partition to the position of the copy that its boards came from.
+        forgotten: changes up to this number are not all there any more.
+        positions: partition to the position of the copy that its rows came from.
         closed: no more changes come; readers end.
     """
 
     def __init__(self, format: Format) -> None:  # noqa: A002
         self.format = format
         self.sequence = 0
-        self.floor = 0
+        self.forgotten = 0
         self.positions: dict[int, int] = {}
         self.closed = False
-        self._kept: dict[int, _Kept] = {}
-        self._gone: dict[int, None] = {}
+        self._kept: dict[KeyValue, _Kept] = {}
+        self._gone: dict[KeyValue, None] = {}
         self._partitions: frozenset[int] | None = None
         self._complete: set[int] = set()
         self._readers: dict[Reader, None] = {}
@@ -64,32 +65,32 @@ class Feed:
         """Tell of which partitions the scope is."""
         self._partitions = partitions
 
-    def put(self, partition: int, product_id: int, rendered: Rendered | None) -> None:
-        """Take a board as it is now; None when there is none."""
-        before = self._kept.get(product_id)
+    def put(self, partition: int, key: KeyValue, rendered: Rendered | None) -> None:
+        """Take a row as it is now; None when there is none."""
+        before = self._kept.get(key)
         etag = None if rendered is None else rendered.etag
         if (before.etag == etag) if before is not None else (etag is None and not self.format.tells_absent):
             return
         self.sequence += 1
         # Taken out and put in again, so that it stands last.
-        self._kept.pop(product_id, None)
-        self._gone.pop(product_id, None)
-        self._kept[product_id] = _Kept(self.sequence, partition, etag, self.format.frame(product_id, rendered))
+        self._kept.pop(key, None)
+        self._gone.pop(key, None)
+        self._kept[key] = _Kept(self.sequence, partition, etag, self.format.frame(key, rendered))
         if etag is None:
-            self._gone[product_id] = None
+            self._gone[key] = None
             self._forget_long_gone()
         self._notify()
 
     def reached(self, partition: int, position: int) -> None:
-        """Note the position of the copy that the boards of a partition come from."""
+        """Note the position of the copy that the rows of a partition come from."""
         self.positions[partition] = max(position, self.positions.get(partition, 0))
 
-    def completed(self, partition: int, seen: set[int]) -> None:
-        """Take it that a partition has no other boards than those seen now."""
-        kept = [product_id for product_id, kept in self._kept.items() if kept.partition == partition and kept.etag]
-        for product_id in kept:
-            if product_id not in seen:
-                self.put(partition, product_id, None)
+    def completed(self, partition: int, seen: set[KeyValue]) -> None:
+        """Take it that a partition has no other rows than those seen now."""
+        kept = [key for key, kept in self._kept.items() if kept.partition == partition and kept.etag]
+        for key in kept:
+            if key not in seen:
+                self.put(partition, key, None)
         if partition not in self._complete:
             self._complete.add(partition)
             self._notify()
@@ -103,7 +104,7 @@ class Feed:
         if len(self._gone) > _GONE_KEPT:
             oldest = next(iter(self._gone))
             del self._gone[oldest]
-            self.floor = self._kept.pop(oldest).sequence
+            self.forgotten = self._kept.pop(oldest).sequence
 
     # Reading
 
@@ -113,8 +114,8 @@ class Feed:
         return self._partitions is not None and self._complete >= self._partitions
 
     @property
-    def board_count(self) -> int:
-        """How many boards there are."""
+    def row_count(self) -> int:
+        """How many rows there are."""
         return len(self._kept) - len(self._gone)
 
     @property
@@ -122,17 +123,17 @@ class Feed:
         """How many read it."""
         return len(self._readers)
 
-    def frame(self, product_id: int) -> bytes | None:
-        """Return the bytes of a board as it is now, or None when it is long gone."""
-        kept = self._kept.get(product_id)
+    def frame(self, key: KeyValue) -> bytes | None:
+        """Return the bytes of a row as it is now, or None when it is long gone."""
+        kept = self._kept.get(key)
         return None if kept is None else kept.frame
 
-    def changed_since(self, sequence: int) -> list[int]:
-        """Return the products that changed after `sequence`, the latest first; from 0 on only those that are there."""
+    def changed_since(self, sequence: int) -> list[KeyValue]:
+        """Return the keys whose rows changed after `sequence`, the latest first; from 0 on only those there are."""
         latest_first = takewhile(lambda each: each[1].sequence > sequence, reversed(self._kept.items()))
         if sequence or self.format.tells_absent:
-            return [product_id for product_id, _ in latest_first]
-        return [product_id for product_id, kept in latest_first if kept.etag is not None]
+            return [key for key, _ in latest_first]
+        return [key for key, kept in latest_first if kept.etag is not None]
 
     def add(self, reader: Reader) -> None:
         """Wake `reader` at each change."""
@@ -161,7 +162,7 @@ class Feed:
 
 
 class Reader:
-    """One reader's place in a feed.
+    """How far one reader is in a feed.
 
     Args:
         feed: what it reads.
@@ -177,7 +178,7 @@ class Reader:
         self._is_reset = False
         self._told_complete = False
         self._head = 0
-        self._round: list[int] = []
+        self._round: list[KeyValue] = []
 
     @property
     def format(self) -> Format:
@@ -232,14 +233,14 @@ class Reader:
                 size += len(frame)
             self._had = None
         if parts and self._feed.positions:
-            # Before the boards: whoever has this line has boards that are at least as new, or asks for them again.
+            # Before the rows: whoever has this line has rows that are at least as new, or asks for them again.
             parts.insert(0, self._feed.format.before(next(iter(self._feed.positions.values()))))
         return b"".join(parts)
 
     def _begin_round(self, parts: list[bytes]) -> bool:
         """Find what has changed; False when nothing has."""
         feed = self._feed
-        if self._cursor > feed.sequence or self._cursor < feed.floor:
+        if self._cursor > feed.sequence or self._cursor < feed.forgotten:
             self._begin_again()
         if not self._cursor and not self._is_reset:
             self._is_reset = True
@@ -259,6 +260,6 @@ class Reader:
     def _tell_complete(self, parts: list[bytes]) -> None:
         if self._feed.is_complete and not self._told_complete:
             self._told_complete = True
-            told = self._feed.format.complete(self._feed.sequence, self._feed.board_count)
+            told = self._feed.format.complete(self._feed.sequence, self._feed.row_count)
             if told:
                 parts.append(told)

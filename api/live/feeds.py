@@ -1,6 +1,6 @@
 """All feeds of an instance: each there once, however many read it, and only as long as somebody does or may return.
 
-Knows what the copies of this instance tell (`runtime.copies.listener.Watcher`), and looks from time to time whether
+Knows what the copies of this instance tell (`runtime.serving.view.Watcher`), and looks from time to time whether
 somebody else has become the first choice for a partition. A change reaches its feeds in the next turn of the event
 loop.
 """
@@ -18,17 +18,18 @@ from typing import Final
 
 from api.cluster.peers import Peers
 from api.cluster.router import Router
-from api.components import Components
-from api.live.event_stream import AllBoards, Format, Lines, OneBoard
+from api.live.event_stream import AllKeys, Format, Lines, OneKey, Words
 from api.live.feed import Feed, Reader
 from api.live.follower import Follower
+from runtime.keys import KeyValue
+from runtime.serving.view import View
 
 _LOOK_EVERY_S: Final = 0.5
 _SLICE_S: Final = 0.002
 _KEPT_S: Final = 30.0
-"""How long a feed of all boards is there without a reader: only there can one that comes again go on."""
+"""How long a feed of all rows is there without a reader: only there can one that comes again go on."""
 _KEPT_MOST: Final = 4
-"""So many feeds are there without a reader: each holds every board, and there may be one for each limit."""
+"""So many feeds are there without a reader: each holds every row, and there may be one for each limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +37,13 @@ class Scope:
     """What a feed is of.
 
     Attributes:
-        limit: at most this many entries of a board.
-        product_id: one board, or None for all.
+        limit: at most this many entries of a row; None where rows are no lists.
+        key: of one row, or None for all.
         part: for a peer: only this partition, and only from this instance's copy.
     """
 
-    limit: int
-    product_id: int | None = None
+    limit: int | None
+    key: KeyValue | None = None
     part: int | None = None
 
 
@@ -50,24 +51,25 @@ class Feeds:
     """The feeds that somebody reads, or has just read.
 
     Args:
-        components: what the instance answers with.
+        view: the rows of this instance's copies.
         router: who answers for a partition.
         peers: the other instances.
+        words: what live updates call things.
     """
 
-    def __init__(self, components: Components, router: Router, peers: Peers) -> None:
-        self._components = components
-        self._queries = components.queries
+    def __init__(self, view: View, router: Router, peers: Peers, words: Words) -> None:
+        self._view = view
+        self._words = words
         self._router = router
         self._peers = peers
         self._feeds: dict[Scope, Feed] = {}
         self._kept: dict[Scope, asyncio.TimerHandle] = {}
         self._followers: dict[Scope, list[Follower]] = {}
-        self._by_product: dict[int, set[Follower]] = {}
+        self._by_key: dict[KeyValue, set[Follower]] = {}
         self._by_partition: dict[int, set[Follower]] = {}
         self._partition_count = 0
         self._seen: dict[int, object] = {}
-        self._dirty: dict[int, None] = {}
+        self._dirty: dict[KeyValue, None] = {}
         self._taking = False
         self._reload = False
         self._look_now = asyncio.Event()
@@ -77,7 +79,7 @@ class Feeds:
 
     @contextmanager
     def reader(self, scope: Scope, last_event_id: bytes | None = None) -> Iterator[Reader]:
-        """Open a place in a feed; the feed is there as long as any is open, and of all boards a while longer.
+        """Begin to read a feed; the feed is there as long as anybody reads it, and of all rows a while longer.
 
         Args:
             scope: what to read.
@@ -109,14 +111,14 @@ class Feeds:
     # Feeds
 
     def _open(self, scope: Scope) -> Feed:
-        feed = self._feeds[scope] = Feed(_format(scope))
+        feed = self._feeds[scope] = Feed(self._format(scope))
         self._followers[scope] = []
         if self._ended:
             feed.close()
             return feed
         if self._looking is None:
-            self._unwatch = self._queries.watch(self._changed)
-            self._partition_count = self._queries.partition_count
+            self._unwatch = self._view.watch(self._changed)
+            self._partition_count = self._view.partition_count
             # In no request's context, as what follows.
             self._looking = asyncio.get_running_loop().create_task(self._look_out(), name="feeds", context=Context())
         self._follow(scope, feed)
@@ -124,7 +126,7 @@ class Feeds:
 
     def _leave(self, scope: Scope, feed: Feed) -> None:
         """Close a feed without readers: now, or later when ids that clients have of it mean nothing to another one."""
-        if feed.closed or not isinstance(feed.format, AllBoards):
+        if feed.closed or not isinstance(feed.format, AllKeys):
             self._close(scope)
             return
         if len(self._kept) >= _KEPT_MOST:
@@ -156,18 +158,18 @@ class Feeds:
         partitions = range(self._partition_count)
         if scope.part is not None:
             partitions = range(scope.part, scope.part + 1)
-        elif scope.product_id is not None:
-            partition = self._queries.partition_for(scope.product_id)
+        elif scope.key is not None:
+            partition = self._view.partition_for(scope.key)
             partitions = range(partition, partition + 1)
         feed.expect(frozenset(partitions))
         for partition in partitions:
             follower = Follower(
                 feed,
                 partition,
-                scope.product_id,
+                scope.key,
                 scope.limit,
                 hop=scope.part is not None,
-                queries=self._queries,
+                view=self._view,
                 router=self._router,
                 peers=self._peers,
             )
@@ -176,14 +178,14 @@ class Feeds:
             follower.follow()
 
     def _index(self, follower: Follower) -> None:
-        if follower.product_id is not None:
-            self._by_product.setdefault(follower.product_id, set()).add(follower)
+        if follower.key is not None:
+            self._by_key.setdefault(follower.key, set()).add(follower)
         else:
             self._by_partition.setdefault(follower.partition, set()).add(follower)
 
     def _unindex(self, follower: Follower) -> None:
-        if follower.product_id is not None:
-            index, key = self._by_product, follower.product_id
+        if follower.key is not None:
+            index, key = self._by_key, follower.key
         else:
             index, key = self._by_partition, follower.partition
         index[key].discard(follower)
@@ -192,12 +194,12 @@ class Feeds:
 
     # What the copies of this instance tell
 
-    def _changed(self, product_id: int | None) -> None:
-        if product_id is None:
+    def _changed(self, key: KeyValue | None) -> None:
+        if key is None:
             self._reload = True
             self._look_now.set()
-        elif product_id in self._by_product or self._by_partition:
-            self._dirty[product_id] = None
+        elif key in self._by_key or self._by_partition:
+            self._dirty[key] = None
             if not self._taking:
                 self._taking = True
                 asyncio.get_running_loop().call_soon(self._take_changes)
@@ -206,19 +208,19 @@ class Feeds:
         until = time.monotonic() + _SLICE_S
         try:
             while self._dirty and time.monotonic() < until:
-                product_id, _ = self._dirty.popitem()
-                for follower in self._followers_of(product_id):
+                key, _ = self._dirty.popitem()
+                for follower in self._followers_of(key):
                     if follower.is_local:
-                        follower.changed(product_id)
+                        follower.changed(key)
         finally:
             # Also after an error, or no change would be taken any more.
             self._taking = bool(self._dirty)
             if self._taking:
                 asyncio.get_running_loop().call_soon(self._take_changes)
 
-    def _followers_of(self, product_id: int) -> list[Follower]:
-        partition = self._queries.partition_for(product_id)
-        return [*self._by_product.get(product_id, ()), *self._by_partition.get(partition, ())]
+    def _followers_of(self, key: KeyValue) -> list[Follower]:
+        partition = self._view.partition_for(key)
+        return [*self._by_key.get(key, ()), *self._by_partition.get(partition, ())]
 
     # Who is the first choice
 
@@ -233,14 +235,14 @@ class Feeds:
             self._look()
 
     def _look(self) -> None:
-        count = self._queries.partition_count
+        count = self._view.partition_count
         if count != self._partition_count:
             self._repartition(count)
         reload, self._reload = self._reload, False
-        cluster = self._components.cluster()
+        cluster = self._router.cluster()
         moved = set()
         for partition in range(count):
-            status = self._queries.status(partition)
+            status = self._view.status(partition)
             seen = (cluster, status.can_answer, status.role)
             if self._seen.get(partition) != seen:
                 self._seen[partition] = seen
@@ -255,13 +257,12 @@ class Feeds:
         known, self._partition_count = self._partition_count, count
         for scope, feed in list(self._feeds.items()):
             if known:
-                # Every board may be in another partition now: readers begin again.
+                # Every row may be in another partition now: readers begin again.
                 feed.close()
             else:
                 self._follow(scope, feed)
 
-
-def _format(scope: Scope) -> Format:
-    if scope.part is not None:
-        return Lines(tells_absent=scope.product_id is not None)
-    return AllBoards(uuid.uuid4().hex[:12]) if scope.product_id is None else OneBoard()
+    def _format(self, scope: Scope) -> Format:
+        if scope.part is not None:
+            return Lines(self._view.store.key.type, tells_absent=scope.key is not None)
+        return OneKey(self._words) if scope.key is not None else AllKeys(self._words, uuid.uuid4().hex[:12])

@@ -1,8 +1,8 @@
-"""Follows the boards of one partition for a feed: from this instance's copy, or from a holder's stream.
+"""Follows the rows of one partition for a feed: from this instance's copy, or from a holder's stream.
 
 Who is followed is the router's decision, as for any read: the active copy first, then the standbys. When the one that
 is followed ends or fails, the next one is asked from the position on that has been reached, so that readers never see
-a board that is older than what they have.
+a row that is older than what they have.
 
            ┌── the first choice is another one, or the stream broke ──┐
            ▼                                                          │
@@ -21,11 +21,12 @@ from typing import Any, Final
 from api.cluster.peers import Peers
 from api.cluster.router import Router
 from api.cluster.routing import Local, Remote
-from api.components import BoardQueries
+from api.http.key_route import decoded, encoded
 from api.live.feed import Feed
 from runtime.cluster.host_metadata import HostInfo
-from runtime.errors import StateUnusable
-from topology.leaderboard.shown import Rendered, tagged
+from runtime.errors import InvalidRecord, StateUnusable
+from runtime.keys import KeyType, KeyValue
+from runtime.serving.view import EVERYTHING, Rendered, View, tagged
 
 logger = logging.getLogger(__name__)
 
@@ -39,15 +40,15 @@ _LOOK_S: Final = 0.02
 
 
 class Follower:
-    """Follows one partition, or one product of it.
+    """Follows one partition, or one key of it.
 
     Args:
         feed: what is written to.
         partition: which partition.
-        product_id: only this product, or None for all.
-        limit: at most this many entries of a board.
+        key: only this key, or None for all.
+        limit: at most this many entries of a row; None where rows are no lists.
         hop: whether a peer asks: then only this instance's copy is followed, and the feed ends with it.
-        queries: the boards of this instance's partitions.
+        view: the rows of this instance's copies.
         router: who answers for a partition.
         peers: the other instances.
     """
@@ -56,20 +57,20 @@ class Follower:
         self,
         feed: Feed,
         partition: int,
-        product_id: int | None,
-        limit: int,
+        key: KeyValue | None,
+        limit: int | None,
         *,
         hop: bool,
-        queries: BoardQueries,
+        view: View,
         router: Router,
         peers: Peers,
     ) -> None:
         self.partition = partition
-        self.product_id = product_id
+        self.key = key
         self._feed = feed
         self._limit = limit
         self._hop = hop
-        self._queries = queries
+        self._view = view
         self._router = router
         self._peers = peers
         self._source: Local | HostInfo | None = None
@@ -112,22 +113,22 @@ class Follower:
         """Follow nobody any more."""
         self._leave_source()
 
-    def changed(self, product_id: int) -> None:
-        """Take a board from this instance's copy."""
-        status = self._queries.status(self.partition)
+    def changed(self, key: KeyValue) -> None:
+        """Take a row from this instance's copy."""
+        status = self._view.status(self.partition)
         # An emptied store is being filled again: what it does not have is not gone.
         if not status.can_answer:
             return
         try:
-            board = self._queries.get(product_id, self._limit)
+            row = self._view.get(key, self._limit)
         except StateUnusable as error:
             self._read_again(error)
             return
         self._feed.reached(self.partition, status.position)
-        self._feed.put(self.partition, product_id, board)
+        self._feed.put(self.partition, key, row)
 
     def _first_choice(self) -> Local | HostInfo | None:
-        route = self._router.route(self.partition, self._queries.status(self.partition), hop=self._hop)
+        route = self._router.route(self.partition, self._view.status(self.partition), hop=self._hop)
         if isinstance(route, Remote):
             return route.hosts[0]
         return route if isinstance(route, Local) else None
@@ -144,7 +145,7 @@ class Follower:
     # This instance's copy
 
     def _follow_here(self) -> None:
-        status = self._queries.status(self.partition)
+        status = self._view.status(self.partition)
         if status.position < self._feed.positions.get(self.partition, 0):
             self._begin(self._wait_for_position())
         else:
@@ -159,36 +160,39 @@ class Follower:
         self._again = asyncio.get_running_loop().call_later(AGAIN_S, self.follow)
 
     async def _wait_for_position(self) -> None:
-        await reach(self._queries, self.partition, self._feed.positions[self.partition])
+        await reach(self._view, self.partition, self._feed.positions[self.partition])
         self._load()
 
     def _load(self) -> None:
-        position = self._queries.status(self.partition).position
+        position = self._view.status(self.partition).position
         try:
-            boards = self._boards()
+            rows = self._rows()
         except StateUnusable as error:
             self._read_again(error)
             return
         self._feed.positions.pop(self.partition, None)
         self._feed.reached(self.partition, position)
-        for product_id, board in boards.items():
-            self._feed.put(self.partition, product_id, board)
-        self._feed.completed(self.partition, set(boards))
+        for key, row in rows.items():
+            self._feed.put(self.partition, key, row)
+        self._feed.completed(self.partition, set(rows))
         self.is_local, self._unreadable = True, False
         self._reached()
 
-    def _boards(self) -> dict[int, Rendered | None]:
-        if self.product_id is not None:
-            return {self.product_id: self._queries.get(self.product_id, self._limit)}
-        return {each: tagged(body) for each, body in self._queries.boards([self.partition], self._limit)}
+    def _rows(self) -> dict[KeyValue, Rendered | None]:
+        if self.key is not None:
+            return {self.key: self._view.get(self.key, self._limit)}
+        return {key: tagged(row) for key, row in self._view.rows([self.partition], EVERYTHING, self._limit)}
 
     # A holder's stream
 
     async def _follow_peer(self, host: HostInfo) -> None:
-        stream = _PeerStream(self._feed, self.partition)
-        product = "" if self.product_id is None else f"&product={self.product_id}"
+        key_type = self._view.store.key.type
+        stream = _PeerStream(self._feed, self.partition, key_type)
+        key = "" if self.key is None else f"&key={encoded(key_type.text(self.key))}"
+        limit = "" if self._limit is None else f"&limit={self._limit}"
         at_least = self._feed.positions.get(self.partition, 0)
-        target = f"/internal/events?partition={self.partition}&limit={self._limit}{product}&at_least={at_least}"
+        internal = f"/internal/stores/{self._view.store.name}/events"
+        target = f"{internal}?partition={self.partition}{limit}{key}&at_least={at_least}"
         was_down = host in self._peers.down.avoided()
         reason = await self._peers.follow(host, target, stream.take)
         if stream.began:
@@ -237,11 +241,12 @@ class _PeerStream:
         began: whether it told of anything: that of a holder that stops is open for a moment, and empty.
     """
 
-    def __init__(self, feed: Feed, partition: int) -> None:
+    def __init__(self, feed: Feed, partition: int, key_type: KeyType) -> None:
         self.began = False
+        self._parse = key_type.parse
         self._feed = feed
         self._partition = partition
-        self._seen: set[int] = set()
+        self._seen: set[KeyValue] = set()
         self._first_position = True
 
     def take(self, line: bytes) -> None:
@@ -256,9 +261,16 @@ class _PeerStream:
         elif line == b".":
             self._feed.completed(self._partition, self._seen)
         elif line:
-            product, _, body = line.partition(b" ")
-            self._seen.add(int(product))
-            self._feed.put(self._partition, int(product), tagged(body) if body else None)
+            name, _, body = line.partition(b" ")
+            key = self._key(name)
+            self._seen.add(key)
+            self._feed.put(self._partition, key, tagged(body) if body else None)
+
+    def _key(self, name: bytes) -> KeyValue:
+        try:
+            return self._parse(decoded(name.decode()))
+        except InvalidRecord as error:
+            raise ValueError(f"{name[:40]!r} is no key") from error
 
     def _take_position(self, position: int) -> None:
         if self._first_position:
@@ -268,17 +280,17 @@ class _PeerStream:
         self._feed.reached(self._partition, position)
 
 
-async def reach(queries: BoardQueries, partition: int, position: int) -> None:
+async def reach(view: View, partition: int, position: int) -> None:
     """Return when the copy has come to a position, or has had long enough to.
 
     Args:
-        queries: the boards of this instance's partitions.
+        view: the rows of this instance's copies.
         partition: which partition.
         position: an offset of its topic partition.
     """
     try:
         async with asyncio.timeout(POSITION_WITHIN_S):
-            while queries.status(partition).position < position:
+            while view.status(partition).position < position:
                 await asyncio.sleep(_LOOK_S)
     except TimeoutError:
         logger.warning("the copy of partition %d is not at offset %d yet: it answers all the same", partition, position)

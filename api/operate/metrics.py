@@ -4,7 +4,7 @@
     Peers (forwards, failures) ─┼─▶ families ─▶ registry of this application ─▶ text
     Components.measures ────────┘
 
-Nothing is counted in the client's own objects: a look-up of labels and a lock cost more than a read of a board does.
+Nothing is counted in the client's own objects: a look-up of labels and a lock cost more than a read of a row does.
 `docs/metrics.md` describes each name.
 """
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import platform
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Final, TypeVar
 
@@ -21,35 +21,37 @@ from prometheus_client import CollectorRegistry, GCCollector, ProcessCollector
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
-from runtime.serving.queries import Role
 
 from api.cluster.peers import Peers
-from api.components import Components
 from api.http.traffic import Traffic
+from api.operate.metric_names import MetricNames
+from api.serving import Serving
 from runtime.histogram import Histogram
 from runtime.measures import Measures
+from runtime.serving.view import Role
 from runtime.stream.freshness import Freshness
 from runtime.stream.status import StreamState, StreamStatus
 
 _Family = TypeVar("_Family", CounterMetricFamily, GaugeMetricFamily)
 _Samples = Iterable[tuple[Sequence[str], float]]
+_PREFIX: Final = "leaderboard_"
+"""Of the program, whatever its topology."""
 _END: Final = b"# EOF\n"
 """Ends OpenMetrics, and only there."""
 _ROLES: Final[tuple[Role, ...]] = ("active", "standby")
 
 
-def metrics_routes(components: Components, peers: Peers, traffic: Traffic, version: str) -> APIRouter:
+def metrics_routes(serving: Serving, names: MetricNames, version: str) -> APIRouter:
     """Return the route `/metrics`.
 
     Args:
-        components: what the instance answers with.
-        peers: the other instances.
-        traffic: what the application has answered.
+        serving: what the application answers from.
+        names: what metrics are called where their names say what rows are.
         version: of the program.
     """
     # Not the client's global registry: several applications may live in one process.
     registry = CollectorRegistry()
-    registry.register(InstanceCollector(components, peers, traffic, version))
+    registry.register(InstanceCollector(serving, names, version))
     ProcessCollector(registry=registry)
     GCCollector(registry=registry)
     router = APIRouter(tags=["operations"])
@@ -95,16 +97,17 @@ class InstanceCollector(Collector):
     """Everything of one instance; each family is there at every scrape, also while it has no sample.
 
     Args:
-        components: what the instance answers with.
-        peers: the other instances.
-        traffic: what the application has answered.
+        serving: what the application answers from.
+        names: what metrics are called where their names say what rows are.
         version: of the program.
     """
 
-    def __init__(self, components: Components, peers: Peers, traffic: Traffic, version: str) -> None:
-        self._components = components
-        self._peers = peers
-        self._traffic = traffic
+    def __init__(self, serving: Serving, names: MetricNames, version: str) -> None:
+        self._components = serving.components
+        self._views = [served.view for served in serving.stores.values()]
+        self._peers = serving.peers
+        self._traffic = serving.traffic
+        self._names = names
         self._build = {"version": version, "python": platform.python_version()}
 
     def collect(self) -> Iterator[Metric]:
@@ -117,19 +120,41 @@ class InstanceCollector(Collector):
         yield _gauge("open_event_streams", "Streams of live updates that are open here.", self._traffic.open_streams)
         yield from _forwards(self._peers)
         yield from self._cluster(measures)
-        yield from _stream(measures.stream or StreamStatus(), measures)
-        yield from _stores(measures)
-        yield from _freshness(measures.freshness)
+        yield from _stream(measures.stream or StreamStatus(), measures, self._names)
+        yield from self._stores(measures)
+        yield from _freshness(measures.freshness, self._names)
 
     def _cluster(self, measures: Measures) -> Iterator[Metric]:
         of = self._components
         ready, members = of.ready() is None, len(of.cluster().hosts)
         yield _gauge("ready", "Whether this instance should get traffic: 1 or 0.", ready)
         yield _gauge("members", "Instances in the group, as of the last assignment.", members)
-        held = sorted(copy.partition for copy in measures.copies if copy.store == "leader-boards")
-        roles = [((str(each), role), float(of.queries.status(each).role == role)) for each in held for role in _ROLES]
+        # A task is a partition of all stores.
+        view = self._views[0]
+        held = sorted(copy.partition for copy in measures.copies if copy.store == view.store.name)
+        roles = [((str(each), role), float(view.status(each).role == role)) for each in held for role in _ROLES]
         yield _of(
             GaugeMetricFamily, "store_role", "1 for the role of this instance's copy.", ("partition", "role"), roles
+        )
+
+    def _stores(self, measures: Measures) -> Iterator[Metric]:
+        yield from _copies(measures)
+        results = {view.store.name for view in self._views}
+        rows: dict[str, int] = {}
+        for copy in measures.copies:
+            if copy.store not in results:
+                rows[copy.store] = rows.get(copy.store, 0) + copy.rows
+        of_tables = [((name,), count) for name, count in rows.items()]
+        yield _of(GaugeMetricFamily, "table_rows", "Rows of a table.", ("table",), of_tables)
+        yield _of(GaugeMetricFamily, *self._names.rows, *_shown(measures, self._names))
+        yield _gauge("stores_filling", "Whether the stores are being filled from Kafka: 1 or 0.", measures.filling)
+        unusable = [((topic, reason), count) for (topic, reason), count in sorted(measures.unusable.items())]
+        yield _of(
+            CounterMetricFamily,
+            "unusable_records",
+            "Records that the stores here could not use.",
+            ("topic", "reason"),
+            unusable,
         )
 
 
@@ -139,7 +164,7 @@ def _answers(traffic: Traffic) -> Iterator[Metric]:
         CounterMetricFamily, "http_requests", "Requests answered, by route.", ("route", "role", "status"), answers
     )
     durations = HistogramMetricFamily(
-        "leaderboard_http_request_duration_seconds",
+        f"{_PREFIX}http_request_duration_seconds",
         "Time from a request to the beginning of its answer, by route.",
         labels=("route",),
     )
@@ -161,19 +186,19 @@ def _forwards(peers: Peers) -> Iterator[Metric]:
     yield _gauge("hosts_down", "Other instances that are asked last for a while.", len(peers.down.avoided()))
 
 
-def _stream(status: StreamStatus, measures: Measures) -> Iterator[Metric]:
+def _stream(status: StreamStatus, measures: Measures, names: MetricNames) -> Iterator[Metric]:
     held = measures.stream is not None
     states = [((state.value.replace(" ", "_"),), float(status.state is state)) for state in StreamState]
     yield _gauge("stream_task_held", "Whether this instance has the stream task: 1 or 0.", held)
     yield _of(GaugeMetricFamily, "stream_state", "1 for the state of the stream.", ("state",), states if held else [])
     # What follows is about the stream of this instance: without one there is nothing to say, which is not 0.
     yield _gauge("stream_generation", "Generation that is worked on.", status.generation or None)
-    yield _counter("score_events", "Score events read, in committed batches.", status.events if held else None)
+    yield _counter(*names.events, status.events if held else None)
     invalid = status.invalid if held else None
-    yield _counter("invalid_score_events", "Those among them that could not be used.", invalid)
+    yield _counter(*names.unusable, invalid)
     behind = status.behind if status.batch_ended_at_s else None
-    yield _gauge("stream_lag_records", "Score events that waited when the last batch ended.", behind)
-    yield _gauge("stream_uncommitted_records", "Score events after the last commit.", measures.uncommitted)
+    yield _gauge(*names.waiting, behind)
+    yield _gauge(*names.uncommitted, measures.uncommitted)
     yield _histogram("stream_batch_duration_seconds", "Time that a batch took.", status.batches_s if held else None)
     ended_at_s, failed_at_s = status.batch_ended_at_s, status.failed_at_s
     yield _gauge("stream_last_batch_timestamp_seconds", "When the last batch was committed, Unix time.", ended_at_s)
@@ -184,7 +209,7 @@ def _stream(status: StreamStatus, measures: Measures) -> Iterator[Metric]:
     yield _of(CounterMetricFamily, "dead_letters", "Dead letters written, by reason.", ("topic", "reason"), letters)
 
 
-def _stores(measures: Measures) -> Iterator[Metric]:
+def _copies(measures: Measures) -> Iterator[Metric]:
     copies = [((copy.store, str(copy.partition)), copy) for copy in measures.copies]
     sized = [(labels, copy.disk_bytes) for labels, copy in copies if copy.disk_bytes is not None]
     families: Sequence[tuple[str, str, _Samples]] = (
@@ -199,38 +224,36 @@ def _stores(measures: Measures) -> Iterator[Metric]:
     )
     for name, text, samples in families:
         yield _of(GaugeMetricFamily, f"store_{name}", f"Copy of a partition: {text}", ("store", "partition"), samples)
-    rows: dict[str, int] = {}
-    for copy in measures.copies:
-        if copy.store != "leader-boards":
-            rows[copy.store] = rows.get(copy.store, 0) + copy.rows
-    yield _of(
-        GaugeMetricFamily,
-        "table_rows",
-        "Rows of a table.",
-        ("table",),
-        [((name,), n) for name, n in rows.items()],
-    )
-    boards = [((str(partition),), count) for partition, count in sorted(measures.boards.items())]
-    yield _of(GaugeMetricFamily, "boards", "Boards that have something to show.", ("partition",), boards)
-    yield _gauge("stores_filling", "Whether the stores are being filled from Kafka: 1 or 0.", measures.filling)
-    unusable = [((topic, reason), count) for (topic, reason), count in sorted(measures.unusable.items())]
-    yield _of(
-        CounterMetricFamily,
-        "unusable_records",
-        "Records that the stores here could not use.",
-        ("topic", "reason"),
-        unusable,
-    )
 
 
-def _freshness(freshness: Freshness) -> Iterator[Metric]:
-    yield _histogram("board_delay_seconds", "Time from a score event's timestamp to its board.", freshness.delays_s)
-    newest_s = None if freshness.newest_ms is None else freshness.newest_ms / 1000
-    yield _gauge("newest_score_event_timestamp_seconds", "Newest score event on a changed board, Unix time.", newest_s)
+def _shown(measures: Measures, names: MetricNames) -> tuple[Sequence[str], _Samples]:
+    """Return labels and samples of the rows that there are to show."""
+    shown = [
+        (store, str(partition), float(count))
+        for store, counts in measures.rows.items()
+        for partition, count in sorted(counts.items())
+    ]
+    if names.of_one_store:
+        return ("partition",), [((partition,), count) for _, partition, count in shown]
+    return ("store", "partition"), [((store, partition), count) for store, partition, count in shown]
+
+
+def _freshness(freshness: Mapping[str, Freshness], names: MetricNames) -> Iterator[Metric]:
+    labels = () if names.of_one_store else ("store",)
+    delays = HistogramMetricFamily(f"{_PREFIX}{names.delay.name}", names.delay.text, labels=labels)
+    for store, of_store in freshness.items():
+        delays.add_metric((store,)[: len(labels)], _buckets(of_store.delays_s), of_store.delays_s.total)
+    yield delays
+    newest = [
+        ((store,)[: len(labels)], of_store.newest_ms / 1000)
+        for store, of_store in freshness.items()
+        if of_store.newest_ms is not None
+    ]
+    yield _of(GaugeMetricFamily, *names.newest, labels, newest)
 
 
 def _of(family: type[_Family], name: str, text: str, labels: Iterable[str], samples: _Samples) -> _Family:
-    made = family(f"leaderboard_{name}", text, labels=[*labels])
+    made = family(f"{_PREFIX}{name}", text, labels=[*labels])
     for values, number in samples:
         made.add_metric(values, float(number))
     return made
@@ -245,7 +268,7 @@ def _counter(name: str, text: str, value: float | None) -> CounterMetricFamily:
 
 
 def _histogram(name: str, text: str, histogram: Histogram | None) -> HistogramMetricFamily:
-    family = HistogramMetricFamily(f"leaderboard_{name}", text, labels=())
+    family = HistogramMetricFamily(f"{_PREFIX}{name}", text, labels=())
     if histogram is not None:
         family.add_metric((), _buckets(histogram), histogram.total)
     return family

@@ -1,27 +1,29 @@
-"""The page at `/` for people, and `/docs`: files of this package that hold no data and load nothing from elsewhere.
+"""The page at `/` for people, and `/docs`: files of the program that hold no data and load nothing from elsewhere.
 
-Everything that the page shows it asks the other routes for, as any client could. Names on boards come from players, so
-the policy below lets nothing run that is not a file of this package.
+Everything that the page shows it asks the other routes for, as any client could. What is shown may come from anybody,
+so the policy below lets nothing run that is not a file of the program.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator, Mapping
 from html import escape
 from pathlib import Path
 from string import Template
 from typing import Final
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, HTTPException, Request, Response
 
+from api.components import Components
 from api.http.answers import Answer, Headers
-from api.http.auth import PAGE_FILES
-from api.http.delivery import Delivery
-from api.http.errors import Unrouted
-from runtime.diagram import svg
-from topology.leaderboard.description import SUMMARY, describe
+from api.own import Page
+from api.serving import Serving
+from runtime import diagram
 
-_DIRECTORY: Final = Path(__file__).parent / "static"
+_OF_EVERY_TOPOLOGY: Final = Page(directory=Path(__file__).parents[1] / "static")
+_WHOLE: Final = ("index.html", "docs.html")
+"""Files with a path of their own."""
 _TYPES: Final = {
     ".html": "text/html; charset=utf-8",
     ".css": "text/css; charset=utf-8",
@@ -37,43 +39,66 @@ _IMAGE_POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; frame-anc
 """An image that is opened by itself has its style inside."""
 
 
-def page_routes(delivery: Delivery, depth: int) -> APIRouter:
-    """Return the routes `/`, `/docs` and those of their files.
+class Pages:
+    """The files of the page.
 
     Args:
-        delivery: makes the answers ready to be sent.
-        depth: the most entries served of a board.
+        components: what the instance answers with.
+        own: the page of the topology, if it has one.
+
+    Attributes:
+        paths: of all files but whole pages.
     """
-    router = APIRouter(include_in_schema=False)
-    answers = {name: _answer(name, text) for name, text in _texts(depth).items()}
 
-    async def sent(request: Request, name: str) -> Response:
-        return (await delivery.of(answers[name], request.scope["headers"])).to_response()
+    def __init__(self, components: Components, own: Page | None) -> None:
+        self._answers = {name: _answer(name, text) for name, text in _texts(components, own)}
+        self.paths = frozenset(f"/page/{name}" for name in self._answers if name not in _WHOLE)
 
-    @router.get("/")
-    async def page(request: Request) -> Response:
-        return await sent(request, "index.html")
+    def routes(self, serving: Serving) -> APIRouter:
+        """Return the routes `/`, `/docs` and those of their files.
 
-    @router.get("/docs")
-    async def docs(request: Request) -> Response:
-        return await sent(request, "docs.html")
+        Args:
+            serving: what the application answers from.
+        """
+        router = APIRouter(include_in_schema=False)
 
-    @router.get("/page/{name}")
-    async def file(request: Request, name: str) -> Response:
-        if f"/page/{name}" not in PAGE_FILES:
-            raise Unrouted(404)
-        return await sent(request, name)
+        @router.get("/")
+        async def page(request: Request) -> Response:
+            return await serving.sent(request, self._answers["index.html"])
 
-    return router
+        @router.get("/docs")
+        async def docs(request: Request) -> Response:
+            return await serving.sent(request, self._answers["docs.html"])
+
+        @router.get("/page/{name}")
+        async def file(request: Request, name: str) -> Response:
+            if f"/page/{name}" not in self.paths:
+                raise HTTPException(404)
+            return await serving.sent(request, self._answers[name])
+
+        return router
 
 
-def _texts(depth: int) -> dict[str, str]:
-    """Return the text of each file by its name: those in the directory, and the pictures of the topology."""
-    texts = {path.name: path.read_text("utf-8") for path in _DIRECTORY.iterdir() if path.suffix in _TYPES}
-    texts["index.html"] = Template(texts["index.html"]).substitute(
-        depth=depth, summary=escape(SUMMARY), topology=escape(describe())
-    )
-    return texts | {"topology.svg": svg(), "topology-down.svg": svg(across=False)}
+def _texts(components: Components, own: Page | None) -> Iterator[tuple[str, str]]:
+    """Yield the name and the text of each file: those of the directories, and the pictures of the topology."""
+    page = own or _OF_EVERY_TOPOLOGY
+    files = {path.name: path for each in (_OF_EVERY_TOPOLOGY, page) for path in each.directory.iterdir()}
+    for name, path in files.items():
+        if path.suffix in _TYPES:
+            text = path.read_text("utf-8")
+            yield name, _filled(text, components, page.values) if name == "index.html" else text
+    yield "topology.svg", diagram.svg(components.description)
+    yield "topology-down.svg", diagram.svg(components.description, across=False)
+
+
+def _filled(text: str, components: Components, values: Mapping[str, str]) -> str:
+    given = {
+        "name": components.topology.name,
+        "summary": components.description.summary,
+        "topology": diagram.text(components.description),
+        **values,
+    }
+    return Template(text).substitute({name: escape(value) for name, value in given.items()})
 
 
 def _answer(name: str, text: str) -> Answer:

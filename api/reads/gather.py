@@ -1,10 +1,10 @@
-"""Many boards: the partitions are asked in parallel, grouped by host; a part is never passed off as the whole."""
+"""Many rows: the partitions are asked in parallel, grouped by host; a part is never passed off as the whole."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Generic, TypeVar
@@ -12,18 +12,18 @@ from typing import Generic, TypeVar
 from api.cluster.peers import NoReply, Peers, Reply
 from api.cluster.router import UNREADABLE, Router
 from api.cluster.routing import Local, Remote, Route, Unavailable
-from api.components import Components
 from api.http.answers import JSON_TYPE, MISSING_PARTITIONS, NO_STORE, PARTITIONS, Answer, Headers
 from api.http.errors import PartitionsUnavailable
-from api.reads.framing import compose, unpack
+from api.http.key_route import encoded
+from api.reads.framing import Rows, unpack
 from runtime.cluster.host_metadata import HostInfo
 from runtime.errors import StateUnusable
-from runtime.records import ID_MAX
+from runtime.keys import KeyValue, following
+from runtime.serving.view import EVERYTHING, Range, View
 
 logger = logging.getLogger(__name__)
 
 Part = TypeVar("Part")
-BoardList = list[tuple[int, bytes]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,87 +42,94 @@ class _Question(Generic[Part]):
 
 
 class Gather:
-    """Answers all, range and count.
+    """Answers routes of many rows, and counts them.
 
     Args:
-        components: what the instance answers with.
+        view: the rows of this instance's copies.
         router: who answers for a partition.
         peers: the other instances.
+        compose: makes one body of rows that ascend by key.
     """
 
-    def __init__(self, components: Components, router: Router, peers: Peers) -> None:
-        self._queries = components.queries
-        self._host = components.host
+    def __init__(self, view: View, router: Router, peers: Peers, compose: Callable[[Rows], bytes]) -> None:
+        self._view = view
         self._router = router
         self._peers = peers
-        self._composed: tuple[tuple[int, int], bytes] | None = None
+        self._compose = compose
+        self._composed: tuple[tuple[int, int | None], bytes] | None = None
 
-    async def boards(
-        self, limit: int, first: int | None = None, last: int | None = None, *, hop: bool, partial: bool
-    ) -> Answer:
-        """Return the boards of the cluster as one JSON object, ascending by product id.
+    async def rows(self, limit: int | None, within: Range = EVERYTHING, *, hop: bool, partial: bool) -> Answer:
+        """Return the rows of the cluster in one body, ascending by key.
 
         Args:
-            limit: at most this many entries of each.
-            first: the lowest product id, inclusive.
-            last: the highest product id, inclusive.
+            limit: at most this many entries of each; None where rows are no lists.
+            within: which rows.
             hop: whether another instance has forwarded the request here.
             partial: whether a part will do.
 
         Raises:
             PartitionsUnavailable: no copy of some partitions can answer, and a part will not do.
         """
-        bounded = first is not None or last is not None
-        question = self._boards_question(limit, first, last)
-        whole_and_here = not bounded and self._all_here(hop=hop)
-        key = (self._queries.version, limit)
-        if whole_and_here:
+        question = self._rows_question(limit, within)
+        key = (self._view.version, limit)
+        if within == EVERYTHING and self._all_here(hop=hop):
             if self._composed is not None and self._composed[0] == key:
                 return Answer(200, [JSON_TYPE], self._composed[1])
-            found = self._read_here(question.local, list(range(self._queries.partition_count)))
+            found = self._read_here(question.local, list(range(self._view.partition_count)))
             if found is not None:
-                body = compose(found)
+                body = self._compose(found)
                 self._composed = (key, body)
                 return Answer(200, [JSON_TYPE], body)
         parts, missing = await self._collect(question, hop=hop)
         self._refuse_part(missing, partial=partial)
-        boards = parts[0] if len(parts) == 1 else sorted(chain.from_iterable(parts))
-        return Answer(200, _headers(missing), compose(boards))
+        return Answer(200, _headers(missing), self._compose(parts[0] if len(parts) == 1 else _ascending(parts)))
 
     async def page(
-        self, limit: int, after: int | None, size: int, *, hop: bool, partial: bool
-    ) -> tuple[Answer, int | None]:
-        """Return the boards with the lowest product ids above `after`, and where the next page begins.
+        self,
+        limit: int | None,
+        after: KeyValue | None,
+        size: int,
+        within: Range = EVERYTHING,
+        *,
+        hop: bool,
+        partial: bool,
+    ) -> tuple[Answer, KeyValue | None]:
+        """Return the rows with the lowest keys above `after`, and where the next page begins.
 
         Args:
-            limit: at most this many entries of each.
-            after: the last product id of the page before, or None for the first page.
-            size: at most this many boards.
+            limit: at most this many entries of each; None where rows are no lists.
+            after: the last key of the page before, or None for the first page.
+            size: at most this many rows.
+            within: which rows the pages are of.
             hop: whether another instance has forwarded the request here.
             partial: whether a part will do.
 
         Returns:
-            The page, and its last product id when there are boards after it.
+            The page, and its last key when there are rows after it.
 
         Raises:
             PartitionsUnavailable: no copy of some partitions can answer, and a part will not do.
         """
-        if after is not None and after >= ID_MAX:
-            return Answer(200, [JSON_TYPE], compose([])), None
+        first = within.first
+        if after is not None:
+            above = following(self._view.store.key.type, after)
+            if above is None:
+                return Answer(200, [JSON_TYPE], self._compose([])), None
+            first = above if first is None else max(first, above)
         # Each copy gives one more, so that it is known whether there are more.
-        question = self._boards_question(limit, None if after is None else after + 1, None, size + 1)
+        question = self._rows_question(limit, Range(first, within.last, size + 1))
         parts, missing = await self._collect(question, hop=hop)
         self._refuse_part(missing, partial=partial)
-        boards = sorted(chain.from_iterable(parts))
-        more = len(boards) > size
-        del boards[size:]
-        return Answer(200, _headers(missing), compose(boards)), boards[-1][0] if more else None
+        rows = _ascending(parts)
+        more = len(rows) > size
+        del rows[size:]
+        return Answer(200, _headers(missing), self._compose(rows)), rows[-1][0] if more else None
 
     async def count(self, *, hop: bool, partial: bool) -> Answer:
-        """Return the number of boards of the cluster; arguments and errors as for `boards`."""
+        """Return the number of rows of the cluster; arguments and errors as for `rows`."""
         question = _Question(
-            local=self._queries.count,
-            target=lambda partitions: f"/internal/count?partitions={_listed(partitions)}",
+            local=self._view.count,
+            target=lambda partitions: f"{self._internal}/count?partitions={_listed(partitions)}",
             parse=int,
         )
         parts, missing = await self._collect(question, hop=hop)
@@ -130,51 +137,59 @@ class Gather:
         return Answer(200, _headers(missing), b"%d" % sum(parts))
 
     def count_local(self) -> Answer:
-        """Return the number of boards that this instance is active for.
+        """Return the number of rows that this instance is active for.
 
         Raises:
             PartitionsUnavailable: one of its copies cannot answer yet.
         """
-        statuses = {partition: self._queries.status(partition) for partition in range(self._queries.partition_count)}
+        statuses = {partition: self._view.status(partition) for partition in range(self._view.partition_count)}
         active = {partition: status for partition, status in statuses.items() if status.role == "active"}
         waiting = {partition: status.reason for partition, status in active.items() if not status.can_answer}
         if waiting:
             raise PartitionsUnavailable(waiting)
-        count = self._read_here(self._queries.count, list(active))
+        count = self._read_here(self._view.count, list(active))
         if count is None:
             raise PartitionsUnavailable(dict.fromkeys(active, UNREADABLE))
         return Answer(200, [JSON_TYPE], b"%d" % count)
 
-    def _boards_question(
-        self, limit: int, first: int | None, last: int | None, most: int | None = None
-    ) -> _Question[BoardList]:
-        given = {"first": first, "last": last, "most": most}
-        bounds = "".join(f"&{name}={value}" for name, value in given.items() if value is not None)
+    @property
+    def _internal(self) -> str:
+        return f"/internal/stores/{self._view.store.name}"
+
+    def _rows_question(self, limit: int | None, within: Range) -> _Question[Rows]:
+        key_type = self._view.store.key.type
+        bounds = {
+            "limit": limit,
+            "first": None if within.first is None else encoded(key_type.text(within.first)),
+            "last": None if within.last is None else encoded(key_type.text(within.last)),
+            "most": within.most,
+        }
+        query = "".join(f"&{name}={value}" for name, value in bounds.items() if value is not None)
         return _Question(
-            local=lambda partitions: self._queries.boards(partitions, limit, first, last, most),
-            target=lambda partitions: f"/internal/boards?partitions={_listed(partitions)}&limit={limit}{bounds}",
-            parse=unpack,
+            local=lambda partitions: self._view.rows(partitions, within, limit),
+            target=lambda partitions: f"{self._internal}/rows?partitions={_listed(partitions)}{query}",
+            parse=lambda frames: unpack(frames, key_type),
         )
 
     def _all_here(self, *, hop: bool) -> bool:
-        partitions = range(self._queries.partition_count)
+        partitions = range(self._view.partition_count)
         return bool(partitions) and all(isinstance(self._route(each, hop=hop), Local) for each in partitions)
 
     def _route(self, partition: int, *, hop: bool) -> Route:
-        return self._router.route(partition, self._queries.status(partition), hop=hop)
+        return self._router.route(partition, self._view.status(partition), hop=hop)
 
     async def _collect(self, question: _Question[Part], *, hop: bool) -> tuple[list[Part], dict[int, str]]:
         """Return what the copies answered, and for each partition without an answer the reason."""
-        routes = {each: self._route(each, hop=hop) for each in range(self._queries.partition_count)}
+        routes = {each: self._route(each, hop=hop) for each in range(self._view.partition_count)}
         here = [each for each, route in routes.items() if isinstance(route, Local)]
         part_here = self._read_here(question.local, here) if here else None
         if part_here is None:
-            routes |= {each: self._router.elsewhere(each, self._queries.status(each), hop=hop) for each in here}
+            routes |= {each: self._router.elsewhere(each, self._view.status(each), hop=hop) for each in here}
         remote = {each: route for each, route in routes.items() if isinstance(route, Remote)}
         missing = {each: route.reason for each, route in routes.items() if isinstance(route, Unavailable)}
         parts, failed = await self._ask(question, remote)
         missing |= failed
-        last_resort = [each for each in failed if remote[each].then_local and self._queries.status(each).can_answer]
+        last_resort = [each for each in failed if remote[each].then_local and self._view.status(each).can_answer]
         last_part = self._read_here(question.local, last_resort) if last_resort else None
         if last_part is not None:
             missing = {each: reason for each, reason in missing.items() if each not in last_resort}
@@ -185,7 +200,7 @@ class Gather:
         try:
             return read(partitions)
         except StateUnusable as error:
-            logger.warning("boards could not be read: %s", error)
+            logger.warning("rows of %s could not be read: %s", self._view.store.name, error)
             return None
 
     async def _ask(self, question: _Question[Part], remote: Mapping[int, Remote]) -> tuple[list[Part], dict[int, str]]:
@@ -228,7 +243,7 @@ class Gather:
         return parts, failed
 
     def _refuse_part(self, missing: dict[int, str], *, partial: bool) -> None:
-        nothing = len(missing) == self._queries.partition_count
+        nothing = len(missing) == self._view.partition_count
         if nothing:
             raise PartitionsUnavailable(missing)
         if missing and not partial:
@@ -250,6 +265,10 @@ def parse_partitions(text: str) -> set[int]:
     if not text.isascii() or not all(each.isdigit() and len(each) < 10 for each in text.split(",")):
         raise ValueError("not a list of partitions")
     return {int(each) for each in text.split(",")}
+
+
+def _ascending(parts: Iterable[Rows]) -> Rows:
+    return sorted(chain.from_iterable(parts))
 
 
 def _headers(missing: dict[int, str]) -> Headers:

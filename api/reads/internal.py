@@ -1,4 +1,4 @@
-"""What instances ask each other and themselves: parts of an answer about many boards, and who it is that answers.
+"""What instances ask each other and themselves: parts of an answer about many rows, and who it is that answers.
 
 Not for clients, and never forwarded.
 """
@@ -8,92 +8,129 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Depends, HTTPException, Request, Response
 
 from api.cluster.router import UNREADABLE
-from api.components import Components
-from api.http.answers import PARTITIONS, SERVED_BY, Answer
-from api.http.errors import InvalidRequest, PartitionsUnavailable, Unrouted
-from api.http.parameters import Limit, limit_within
-from api.leaderboard.routes import is_hop
-from api.live.event_stream import LINES_TYPE
+from api.http.answers import PARTITIONS, SERVED_BY, Answer, is_hop
+from api.http.errors import InvalidRequest, NoSuchStore, PartitionsUnavailable
+from api.http.parameters import HowMany, limit_within
+from api.live.event_stream import LINES_TYPE, Words
 from api.live.events import EventStream
-from api.live.feeds import Feeds
-from api.live.feeds import Scope as FeedScope
+from api.live.feeds import Feeds, Scope
 from api.live.follower import reach
 from api.reads.framing import FRAMES_TYPE, pack
 from api.reads.gather import parse_partitions
+from api.serving import ServedStore, Serving
 from runtime.errors import StateUnusable
+from runtime.serving.view import Range
 
 logger = logging.getLogger(__name__)
 
 
-def internal_routes(components: Components, feeds: Feeds) -> APIRouter:
-    """Return the routes below `/internal`; those for parts answer for those of the asked partitions that they can.
+class _Parts:
+    """Answers for those of the asked partitions of a store that this instance can answer for.
 
     Args:
-        components: what the instance answers with.
-        feeds: the feeds of this instance.
+        served: the store.
+        address: host:port of this instance.
     """
-    queries = components.queries
-    router = APIRouter(prefix="/internal", include_in_schema=False, dependencies=[Depends(_only_peers)])
 
-    @router.get("/boards")
-    async def boards(
+    def __init__(self, served: ServedStore, address: str) -> None:
+        self.served = served
+        self.feeds: Feeds = served.feeds(Words())
+        self.served_by = (SERVED_BY, address.encode())
+
+    def answer(self, asked: str, media_type: str, body: Callable[[list[int]], bytes]) -> Response:
+        """Return the part.
+
+        Args:
+            asked: the partitions, a comma-separated list.
+            media_type: of the body.
+            body: makes it of partitions that are held.
+
+        Raises:
+            InvalidRequest: what was asked for is no such list.
+            PartitionsUnavailable: none of them can be answered for.
+        """
+        try:
+            partitions = sorted(parse_partitions(asked))
+        except ValueError as error:
+            raise InvalidRequest(f"partitions: {error}") from error
+        view = self.served.view
+        statuses = {each: view.status(each) for each in partitions if each < view.partition_count}
+        held = [each for each, status in statuses.items() if status.can_answer]
+        if not held:
+            raise PartitionsUnavailable({each: status.reason for each, status in statuses.items()})
+        headers = [
+            (b"content-type", media_type.encode()),
+            self.served_by,
+            (PARTITIONS, ",".join(map(str, held)).encode()),
+        ]
+        try:
+            part = body(held)
+        except StateUnusable as error:
+            logger.warning("a peer's question for rows of %s could not be answered: %s", view.store.name, error)
+            raise PartitionsUnavailable(dict.fromkeys(held, UNREADABLE)) from error
+        return Answer(200, headers, part).to_response()
+
+
+def internal_routes(serving: Serving) -> APIRouter:
+    """Return the routes below `/internal`.
+
+    Args:
+        serving: what the application answers from.
+    """
+    router = APIRouter(prefix="/internal", include_in_schema=False, dependencies=[Depends(_only_peers)])
+    address = str(serving.components.host)
+    stores = {name: _Parts(served, address) for name, served in serving.stores.items()}
+
+    def parts_of(store: str) -> _Parts:
+        if store not in stores:
+            raise NoSuchStore(store, stores)
+        return stores[store]
+
+    @router.get("/stores/{store}/rows")
+    async def rows(
+        store: str,
         partitions: str,
-        limit: Limit = None,
-        first: int | None = None,
-        last: int | None = None,
+        limit: HowMany = None,
+        first: str | None = None,
+        last: str | None = None,
         most: int | None = None,
     ) -> Response:
-        entries = limit_within(limit, components.depth)
-        return _part(
-            components, partitions, FRAMES_TYPE, lambda held: pack(queries.boards(held, entries, first, last, most))
-        )
+        parts = parts_of(store)
+        of, key_type = parts.served, parts.served.store.key.type
+        entries = limit_within(limit, of.store.limits)
+        lowest, highest = (None if text is None else of.parsed(text) for text in (first, last))
+        within = Range(lowest, highest, most)
+        return parts.answer(partitions, FRAMES_TYPE, lambda held: pack(of.view.rows(held, within, entries), key_type))
 
-    @router.get("/count")
-    async def count(partitions: str) -> Response:
-        return _part(components, partitions, "text/plain", lambda held: b"%d" % queries.count(held))
+    @router.get("/stores/{store}/count")
+    async def count(store: str, partitions: str) -> Response:
+        parts = parts_of(store)
+        return parts.answer(partitions, "text/plain", lambda held: b"%d" % parts.served.view.count(held))
 
-    @router.get("/events")
-    async def events(partition: int, at_least: int, product: int | None = None, limit: Limit = None) -> Response:
-        scope = FeedScope(limit_within(limit, components.depth), product, part=partition)
-        if not queries.status(partition).can_answer:
-            raise PartitionsUnavailable({partition: queries.status(partition).reason})
-        await reach(queries, partition, at_least)
-        served_by = (SERVED_BY, str(components.host).encode())
-        return EventStream(feeds, scope, media_type=LINES_TYPE, headers=[served_by])
+    @router.get("/stores/{store}/events")
+    async def events(
+        store: str, partition: int, at_least: int, key: str | None = None, limit: HowMany = None
+    ) -> Response:
+        parts = parts_of(store)
+        of = parts.served
+        wanted = None if key is None else of.parsed(key)
+        scope = Scope(limit_within(limit, of.store.limits), wanted, part=partition)
+        status = of.view.status(partition)
+        if not status.can_answer:
+            raise PartitionsUnavailable({partition: status.reason})
+        await reach(of.view, partition, at_least)
+        return EventStream(parts.feeds, scope, media_type=LINES_TYPE, headers=[parts.served_by])
 
     @router.get("/instance")
     async def instance() -> Response:
-        return Response(components.instance_id, media_type="text/plain")
+        return Response(serving.components.instance_id, media_type="text/plain")
 
     return router
 
 
-def _part(components: Components, asked: str, media_type: str, body: Callable[[list[int]], bytes]) -> Response:
-    try:
-        partitions = sorted(parse_partitions(asked))
-    except ValueError as error:
-        raise InvalidRequest(f"partitions: {error}") from error
-    queries = components.queries
-    statuses = {each: queries.status(each) for each in partitions if each < queries.partition_count}
-    held = [each for each, status in statuses.items() if status.can_answer]
-    if not held:
-        raise PartitionsUnavailable({each: status.reason for each, status in statuses.items()})
-    headers = [
-        (b"content-type", media_type.encode()),
-        (SERVED_BY, str(components.host).encode()),
-        (PARTITIONS, ",".join(map(str, held)).encode()),
-    ]
-    try:
-        part = body(held)
-    except StateUnusable as error:
-        logger.warning("a peer's question for boards could not be answered: %s", error)
-        raise PartitionsUnavailable(dict.fromkeys(held, UNREADABLE)) from error
-    return Answer(200, headers, part).to_response()
-
-
 async def _only_peers(request: Request) -> None:
-    if not is_hop(request):
-        raise Unrouted(404)
+    if not is_hop(request.scope["headers"]):
+        raise HTTPException(404)

@@ -1,20 +1,19 @@
 """What `/metrics` tells of this instance beside its requests: gathered from the parts when a scrape asks.
 
-One thing has to be asked of Kafka, and no scrape may wait for that: how many score events came after the last commit.
-It is sampled in the background, on the instance with the stream only.
+One thing has to be asked of Kafka, and no scrape may wait for that: how many events came after the last commit. It is
+sampled in the background, on the instance with the stream only.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
-from runtime.copies.materializer import Materializer
+from runtime.copies.copies import Copies
 from runtime.errors import BrokerUnavailable
 from runtime.kafka.connection import KafkaConnection
 from runtime.kafka.offsets import topic_offsets
 from runtime.measures import Measures
-from runtime.serving.rendered_view import RenderedView
+from runtime.serving.local_view import LocalView
 from runtime.stream.status import StreamStatus
-from topology.leaderboard.topics import SCORE_EVENTS
 
 _SAMPLE_EVERY_S = 5.0
 
@@ -24,21 +23,21 @@ class InstanceMeasures:
 
     Args:
         kafka: how to connect.
-        materializer: fills the stores.
-        view: what is served of them.
+        copies: what is held of stores and tables.
+        views: what is served of the stores, by their names.
         stream: returns what the stream thread says of itself, None without one.
     """
 
     def __init__(
         self,
         kafka: KafkaConnection,
-        materializer: Materializer,
-        view: RenderedView,
+        copies: Copies,
+        views: Mapping[str, LocalView],
         stream: Callable[[], StreamStatus | None],
     ) -> None:
         self._kafka = kafka
-        self._materializer = materializer
-        self._view = view
+        self._copies = copies
+        self._views = views
         self._stream = stream
         self._end: int | None = None
 
@@ -48,15 +47,15 @@ class InstanceMeasures:
         return Measures(
             stream=stream,
             uncommitted=self._uncommitted(stream),
-            copies=self._materializer.measure(),
-            boards=self._view.shown(),
-            filling=not self._materializer.trouble,
-            unusable=self._materializer.unusable.counts,
-            freshness=self._materializer.freshness,
+            copies=self._copies.measure(),
+            rows={name: view.shown() for name, view in self._views.items()},
+            filling=not self._copies.trouble,
+            unusable=self._copies.unusable.counts,
+            freshness=self._copies.freshness,
         )
 
     async def run(self) -> None:
-        """Sample the end of the score events every five seconds, until it is cancelled."""
+        """Sample the end of the source every five seconds, until it is cancelled."""
         while True:
             self._end = await self._sampled_end()
             await asyncio.sleep(_SAMPLE_EVERY_S)
@@ -67,7 +66,8 @@ class InstanceMeasures:
             return None
         try:
             async with asyncio.timeout(_SAMPLE_EVERY_S):
-                offsets = await topic_offsets(self._kafka, SCORE_EVENTS, len(stream.positions))
+                source = self._copies.topology.source.topic
+                offsets = await topic_offsets(self._kafka, source, len(stream.positions))
         except (BrokerUnavailable, TimeoutError):
             # Not known: the sample is left out. Those who need Kafka to work say that it does not answer.
             return None

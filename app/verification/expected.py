@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import json
+import logging
 import sys
 from collections.abc import Collection
+from functools import reduce
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -15,12 +16,17 @@ from pyspark.sql import functions as F
 
 from app.errors import NotComparable
 from app.verification.comparison import Board, Names, Place
-from app.verification.records import judge_row, judge_score
+from app.verification.records import MAX_BYTES, Row, Score, judge_row, judge_score, judge_score_at
 from runtime.errors import TopicMissing
+from runtime.kafka.connection import KafkaConnection
 from runtime.kafka.ids import topic_ids
 from runtime.kafka.offsets import TopicOffsets, topic_offsets
-from runtime.spark.session import COMMITTED_ONLY, Spark, read_parquet, translated
+from runtime.kafka.unreadable import OffsetRange, Record, find_runs, read_ranges, spans_of
+from runtime.spark.bounded_read import around, past_unreadable
+from runtime.spark.session import Spark, read_parquet, translated
 from topology.leaderboard.topics import PLAYERS, PRODUCTS, SCORE_EVENTS
+
+logger = logging.getLogger(__name__)
 
 _TOPICS: Final = (SCORE_EVENTS, PLAYERS, PRODUCTS)
 
@@ -29,6 +35,13 @@ _SCORES_SCHEMA: Final = ", ".join(("product_id bigint", "player_id bigint", "sco
 """Judged score events; one that cannot be used has nulls for its ids and its score."""
 _ROWS_SCHEMA: Final = ", ".join(("id bigint", "name string", *_WHERE))
 """Judged table records: a delete has no name, one that cannot be used no id."""
+
+_APART_WHERE: Final = (("timestamp_ms", pa.int64()), ("partition", pa.int32()), ("offset", pa.int64()))
+_APART_SCORES: Final = pa.schema(
+    [("product_id", pa.int64()), ("player_id", pa.int64()), ("score", pa.float64()), *_APART_WHERE]
+)
+_APART_ROWS: Final = pa.schema([("id", pa.int64()), ("name", pa.string()), *_APART_WHERE])
+"""The same two, as Arrow has them."""
 
 
 class Expected(NamedTuple):
@@ -67,6 +80,7 @@ class Expectation:
         self._read_to: dict[str, dict[int, int]] = {}
         # Every event before is read or noted as lost. It is behind when Kafka was away after a reading.
         self._whole_to: dict[int, int] = {}
+        self._rows_begin: dict[str, dict[int, int]] = {}
         self.lost: dict[int, int] = {}
         # Spark would start `python3`, which need not be the one that has what is needed here.
         spark.session.sparkContext.pythonExec = sys.executable
@@ -123,14 +137,20 @@ class Expectation:
 
     def _read(self, topic: str, offsets: TopicOffsets) -> None:
         read_to = self._read_to.setdefault(topic, {})
-        first = {partition: max(begin, read_to.get(partition, 0)) for partition, begin in offsets.begin.items()}
-        with translated():
-            records = self._records(topic, first, offsets.end)
-            judged = _scores(records) if topic == SCORE_EVENTS else _rows(records)
-            judged.write.mode("append").parquet(self._path(topic))
+        ranges = {
+            partition: OffsetRange(max(begin, read_to.get(partition, 0)), offsets.end[partition])
+            for partition, begin in offsets.begin.items()
+        }
+        past_unreadable(
+            lambda: self._judge(topic, [ranges]),
+            lambda: self._judge_past_unreadable(topic, ranges),
+        )
         read_to |= offsets.end
         if topic == SCORE_EVENTS:
             self._note_lost(offsets.end)
+        else:
+            # What the topic of a table has lost since an earlier look, instances have not either.
+            self._rows_begin[topic] = {partition: begin for partition, begin in offsets.begin.items() if begin}
 
     def _note_lost(self, end: dict[int, int]) -> None:
         """Note which events before these ends may have gone unread: Spark passes over what goes while it reads."""
@@ -138,19 +158,40 @@ class Expectation:
         self.lost |= {p: first for p, first in begin.items() if first > self._whole_to.get(p, 0)}
         self._whole_to = end
 
-    def _records(self, topic: str, first: dict[int, int], end: dict[int, int]) -> DataFrame:
-        options = {f"kafka.{name}": value for name, value in self._spark.settings.kafka.for_java().items()}
-        reader = self._spark.session.read.format("kafka").options(**options, **COMMITTED_ONLY)
-        reader = reader.option("subscribe", topic)
-        reader = reader.option("startingOffsets", json.dumps({topic: first}))
-        reader = reader.option("endingOffsets", json.dumps({topic: end}))
+    def _judge_past_unreadable(self, topic: str, ranges: dict[int, OffsetRange]) -> bool | None:
+        """Judge where Spark cannot read every record; None when it is not for that."""
+        kafka = self._spark.settings.kafka
+        spans = spans_of(asyncio.run(find_runs(kafka, topic, ranges)))
+        if not spans:
+            return None
+        logger.info("%s holds records that Spark cannot read: they are read apart", topic)
+        return self._judge(topic, around(ranges, spans), asyncio.run(_judged_apart(kafka, topic, spans)))
+
+    def _judge(self, topic: str, parts: list[dict[int, OffsetRange]], apart: pa.Table | None = None) -> bool:
+        """Judge parts of a topic, and keep that with what is judged already: all of it or nothing.
+
+        Returns:
+            True, since it is done.
+        """
+        with translated():
+            judged = [_scores(each) if topic == SCORE_EVENTS else _rows(each) for each in self._records(topic, parts)]
+            if apart is not None:
+                judged.append(self._spark.session.createDataFrame(apart))
+            reduce(DataFrame.union, judged).write.mode("append").parquet(self._path(topic))
+        return True
+
+    def _records(self, topic: str, parts: list[dict[int, OffsetRange]]) -> list[DataFrame]:
         # Records that retention takes while they are read are no failure; `_note_lost` sees that they are gone.
-        records = reader.option("failOnDataLoss", "false").load()
-        return records.select("key", "value", F.unix_millis("timestamp").alias("timestamp_ms"), "partition", "offset")
+        read = [self._spark.records(topic, ranges) for ranges in parts]
+        timestamp_ms = F.unix_millis("timestamp").alias("timestamp_ms")
+        return [records.select("key", "value", timestamp_ms, "partition", "offset") for records in read]
 
     def _judged(self, topic: str) -> DataFrame:
         schema = _SCORES_SCHEMA if topic == SCORE_EVENTS else _ROWS_SCHEMA
-        return read_parquet(self._spark.session, schema, self._path(topic))
+        judged = read_parquet(self._spark.session, schema, self._path(topic))
+        for partition, begin in self._rows_begin.get(topic, {}).items():
+            judged = judged.where((F.col("partition") != partition) | (F.col("offset") >= begin))
+        return judged
 
     def _best(self, scores: DataFrame) -> DataFrame:
         """Return the best places of each product, in order: the higher score, then the earlier record."""
@@ -162,9 +203,12 @@ class Expectation:
         return placed.orderBy("product_id", "place")
 
     def _table(self, topic: str) -> DataFrame:
-        """Return the rows that exist: `id, name`. The last record of a key counts, whatever its timestamp says."""
+        """Return the rows that exist: `id, name`.
+
+        Of each partition the last record of an id counts, whatever its timestamp says: compaction keeps that one. Of
+        these the latest counts, and of equal times that of the highest partition: the rule of `topology.table_rows`.
+        """
         in_partition = Window.partitionBy("id", "partition").orderBy(F.desc("offset"))
-        # A key is in two partitions only after the topic was given more of them: the later record is the later one.
         in_topic = Window.partitionBy("id").orderBy(F.desc("timestamp_ms"), F.desc("partition"))
         rows = (
             self._judged(topic)
@@ -187,13 +231,33 @@ class Expectation:
 def _scores(records: DataFrame) -> DataFrame:
     """Return records of `score-events` as `_SCORES_SCHEMA`."""
     judge = F.udf(judge_score, "product_id bigint, player_id bigint, score double", useArrow=False)
-    return records.select(judge("value").alias("event"), *_where()).select("event.*", *_where())
+    # Keys are not handed to Python for their size alone.
+    value = F.when(F.coalesce(F.octet_length("key"), F.lit(0)) <= MAX_BYTES, F.col("value"))
+    return records.select(judge(value).alias("event"), *_where()).select("event.*", *_where())
 
 
 def _rows(records: DataFrame) -> DataFrame:
     """Return records of a table as `_ROWS_SCHEMA`."""
     judge = F.udf(judge_row, "id bigint, name string", useArrow=False)
     return records.select(judge("key", "value").alias("row"), *_where()).select("row.*", *_where())
+
+
+async def _judged_apart(kafka: KafkaConnection, topic: str, spans: dict[int, OffsetRange]) -> pa.Table:
+    """Return the judged records of some ranges, as Spark would have them, without it."""
+    schema = _APART_SCORES if topic == SCORE_EVENTS else _APART_ROWS
+    nothing = (None,) * (len(schema) - len(_WHERE))
+    parts = [schema.empty_table()]
+    async for _, records in read_ranges(kafka, topic, spans):
+        judged = [(_judged_record(each) or nothing, (each.timestamp, each.partition, each.offset)) for each in records]
+        rows = [dict(zip(schema.names, (*what, *where), strict=True)) for what, where in judged]
+        parts.append(pa.Table.from_pylist(rows, schema))
+    return pa.concat_tables(parts)
+
+
+def _judged_record(record: Record) -> Score | Row | None:
+    if record.topic == SCORE_EVENTS:
+        return judge_score_at(record.timestamp, record.key, record.value)
+    return judge_row(record.key, record.value)
 
 
 def _where() -> list[str]:

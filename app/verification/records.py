@@ -17,6 +17,12 @@ MAX_DEPTH: Final = 1000
 MAX_DIGITS: Final = 1000
 """Of a number; a record that has a longer one, anywhere, cannot be used."""
 
+MAX_BYTES: Final = 16 * 1024 * 1024
+"""Of a key, and of a value; a record that has more of either cannot be used."""
+
+MAX_TIME_MS: Final = 9_223_372_036_854_775
+"""Before and after 1970; a score event that says to be from any other time cannot be used."""
+
 _INTEGER: Final = re.compile(r"0|-?[1-9][0-9]{0,18}")
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 # A string that never ends takes the rest of the text, so that no quote is looked at twice.
@@ -45,8 +51,17 @@ class _NumberText(str):
     __slots__ = ()
 
 
+def judge_score_at(timestamp_ms: int, key: bytes | None, value: bytes | None) -> Score | None:
+    """Return the score event that a record is, or None when it cannot be used."""
+    if not -MAX_TIME_MS <= timestamp_ms <= MAX_TIME_MS or _is_too_large(key):
+        return None
+    return judge_score(value)
+
+
 def judge_score(value: bytes | None) -> Score | None:
     """Return the score event that a value is, or None when it cannot be used."""
+    if _is_too_large(value):
+        return None
     fields = _object(value)
     if fields is None:
         return None
@@ -59,6 +74,8 @@ def judge_score(value: bytes | None) -> Score | None:
 
 def judge_row(key: bytes | None, value: bytes | None) -> Row | None:
     """Return the row that a table record is, or None when it cannot be used."""
+    if _is_too_large(key) or _is_too_large(value):
+        return None
     key_text = _text(key)
     row_id = _id(key_text)
     if row_id is None:
@@ -72,6 +89,10 @@ def judge_row(key: bytes | None, value: bytes | None) -> Row | None:
     if not isinstance(name, str) or isinstance(name, _NumberText) or not _is_unicode(name):
         return None
     return Row(row_id, name)
+
+
+def _is_too_large(part: bytes | None) -> bool:
+    return part is not None and len(part) > MAX_BYTES
 
 
 def _id(field: Any) -> int | None:

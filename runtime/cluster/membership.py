@@ -35,14 +35,13 @@ from runtime.cluster.members import Member, Verdict
 from runtime.errors import Fix, LeaderboardError
 from runtime.kafka.connection import KafkaConnection
 from runtime.kafka.errors import unavailable
-from topology.leaderboard.topics import HIGH_SCORES
 
 logger = logging.getLogger(__name__)
 
 # A member learns of a rebalance from the answer to a heartbeat, so this is how long a planned change takes to spread.
 _HEARTBEAT_MS = 500
 _PROBE_EVERY_S = 2.0
-# Until the group hands out partitions that the topic got, nobody answers for their boards.
+# Until the group hands out partitions that the topic got, nobody answers for their rows.
 _METADATA_MAX_AGE_MS = 5_000
 _ANSWER_WITHIN_S = 3.0
 _STOP_WITHIN_S = 5.0
@@ -58,16 +57,16 @@ class MembershipSettings:
     """How the instance is a member.
 
     Attributes:
+        topic: the topic whose partitions are handed out.
         session_timeout_ms: how long the group keeps a member that is silent.
         num_standby_replicas: how many warm copies of a partition there are beside the active one.
         fingerprint: the settings that have to be the same at every instance, as text that people can compare.
-        topic: the topic whose partitions are the store's.
     """
 
+    topic: str
     session_timeout_ms: int = 6000
     num_standby_replicas: int = 1
     fingerprint: str = ""
-    topic: str = HIGH_SCORES
 
 
 class Membership:
@@ -83,7 +82,7 @@ class Membership:
         stream_fails: returns whether the stream has kept failing at this instance, so that another one should try.
         checkpoint: returns the identity of the checkpoint, empty while it is not known; members have to agree on it.
         on_tasks: takes each new assignment, outside of the rebalance; may be called again with the same.
-        settings: see there.
+        settings: how to be one.
 
     The first four callables are called in a rebalance, so they only look something up.
     """
@@ -99,7 +98,7 @@ class Membership:
         stream_fails: Callable[[], bool],
         checkpoint: Callable[[], str],
         on_tasks: Callable[[Tasks, ClusterMap], None],
-        settings: MembershipSettings | None = None,
+        settings: MembershipSettings,
     ) -> None:
         self._kafka = kafka
         self._application_id = application_id
@@ -109,7 +108,7 @@ class Membership:
         self._stream_fails = stream_fails
         self._checkpoint = checkpoint
         self._on_tasks = on_tasks
-        self._settings = settings or MembershipSettings()
+        self._settings = settings
         self._tasks: Tasks | None = None
         self._cluster = ClusterMap((), 0)
         self._verdict = Verdict()

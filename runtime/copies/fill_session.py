@@ -30,6 +30,7 @@ logger = logging.getLogger(__name__)
 
 _REQUEST_TIMEOUT_MS: Final = 5_000
 _POLL_TIMEOUT_MS: Final = 200
+_BEGINS_TIMEOUT_S: Final = 1.0
 _FETCHES_END_S: Final = 0.01
 _FETCH_MAX_BYTES: Final = 4 << 20
 
@@ -161,8 +162,11 @@ class FillSession:
         # What is not read for now is not known to be current.
         for copy in self._assigned.values():
             copy.settle(self._options.keep_alive_ms)
-            copy.tidy(await self._retention_ms(catalog, copy.topic))
+        # No await from the assignment to here: a store that was emptied and is whole again holds no answer back.
         self._copies.progressed()
+        await self._follow_begins(consumer)
+        for copy in self._assigned.values():
+            copy.tidy(await self._retention_ms(catalog, copy.topic))
         if self._republisher is not None:
             await self._republisher.look_after()
 
@@ -222,6 +226,17 @@ class FillSession:
             consumer.seek(topic_partition, copy.position)
         self._assigned = wanted
         self._out_of_range.clear()
+
+    async def _follow_begins(self, consumer: AIOKafkaConsumer) -> None:
+        """Tell the copies where their topic partitions begin now."""
+        begins: dict[TopicPartition, int] = {}
+        # Not by `kafka_errors`: one without a leader gives no answer, and the next upkeep asks again.
+        with suppress(KafkaError, OSError, TimeoutError):
+            async with asyncio.timeout(_BEGINS_TIMEOUT_S):
+                begins = await consumer.beginning_offsets(list(self._assigned))
+        for topic_partition, begin in begins.items():
+            for _ in self._assigned[topic_partition].begins_at(begin):
+                await asyncio.sleep(0)
 
     async def _offsets(
         self, consumer: AIOKafkaConsumer, topic_partitions: Sequence[TopicPartition]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -17,6 +18,8 @@ from runtime.records import MISPLACED, NOT_UTF8
 from runtime.results import Result
 from runtime.stores.protocol import StateStore
 from runtime.stream.freshness import Freshness
+
+logger = logging.getLogger(__name__)
 
 
 class ResultRecord(NamedTuple):
@@ -94,9 +97,21 @@ class ResultCopy(StoreCopy):
         self._target = None
         # Outside of the topic until all of them are back: a process that ends before that begins with this again.
         outside = position - 1
-        self.store.write({}, self._next_fill(outside)._replace(topic_id=topic_id))
+        self.store.write({}, self._next_fill(outside)._replace(topic_id=topic_id, begin=position))
         lacking = _Lacking(outside, time.monotonic())
         self._lacking = dict.fromkeys(self._keys(), lacking)
+
+    def begins_at(self, begin: int) -> Iterator[None]:
+        fill = self.store.fill
+        if fill is not None and begin > fill.begin:
+            logger.warning(
+                "topic %s: Kafka has deleted the records before offset %d of partition %d: results that lay there are "
+                "published again",
+                self.topic, begin, self.partition,
+            )  # fmt: skip
+            self.store.write({}, fill._replace(begin=begin))
+            self.read_again()
+        yield from ()
 
     def misplaced(self, partition_count: int) -> list[KeyValue]:
         """Return the keys that belong elsewhere when the topic has so many partitions."""

@@ -9,7 +9,7 @@ import logging
 import time
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
@@ -188,7 +188,8 @@ class StoreCopy(ABC):
         self.position = self.judged_from = position
         self._target = None
         self._discard()
-        self.store.wipe(Fill(topic_id, position, restored=False, current_at_ms=self._shared.now_ms()))
+        now_ms = self._shared.now_ms()
+        self.store.wipe(Fill(topic_id, position, restored=False, current_at_ms=now_ms, begin=position))
         self._on_reset()
 
     def begin_after_loss(self, topic_id: str, position: int) -> None:
@@ -253,6 +254,20 @@ class StoreCopy(ABC):
         is_older = self._shared.now_ms() - fill.current_at_ms > keep_alive_ms
         if (self.reached and not fill.restored) or (keep_alive_ms and self.lag == 0 and is_older):
             self._commit()
+
+    @abstractmethod
+    def begins_at(self, begin: int) -> Iterator[None]:
+        """Take note of where the topic partition begins now: what lay before that is in it no more.
+
+        Retention moves that, and deletes that an operator asks for. A copy that is filled later does not have what lay
+        there, and two instances must not answer differently for good.
+
+        Args:
+            begin: the first offset of the topic partition.
+
+        Yields:
+            After about `SLICE_S` each, until it is done.
+        """
 
     def tidy(self, delete_retention_ms: int) -> None:  # noqa: B027  # most have nothing to forget
         """Forget what nobody needs any more, a part of it; called from time to time.

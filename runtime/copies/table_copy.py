@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from runtime.copies.store_copy import SLICE_S, Record, Shared, StoreCopy
@@ -12,6 +13,8 @@ from runtime.stores.global_table import GlobalTable
 from runtime.stores.protocol import Fill, StateStore
 from runtime.stores.table_rows import TableRow, is_certain, newest_fields
 from runtime.table_records import parse_row
+
+logger = logging.getLogger(__name__)
 
 Changed = Callable[[KeyValue, Mapping[str, Any] | None], None]
 """Told the key of a row that came to exist or has other fields, and those; None when it was deleted."""
@@ -63,6 +66,21 @@ class TableCopy(StoreCopy):
         self.is_addition = self.is_addition and self.fill is None
         super().begin(topic_id, position)
 
+    def begins_at(self, begin: int) -> Iterator[None]:
+        lost, going_on, epoch = 0, b"", self.epoch
+        while (fill := self.store.fill) is not None and begin > fill.begin and self.epoch == epoch:
+            found, going_on = self._next(going_on, lambda value: TableRow.decode(value).offset < begin)
+            lost += sum(row.fields is not None for row in found.values())
+            self._write(dict.fromkeys(found), fill if going_on else fill._replace(begin=begin))
+            yield
+        if lost:
+            logger.warning(
+                "topic %s: Kafka has deleted the records before offset %d of partition %d: %d rows are gone with "
+                "them, here as at an instance that is filled now. Send them again, and see to it that the topic "
+                "has cleanup.policy=compact",
+                self.topic, begin, self.partition, lost,
+            )  # fmt: skip
+
     def tidy(self, delete_retention_ms: int) -> None:
         """Forget deletes that hide nothing any more; looks at a part of the store, for about `SLICE_S`.
 
@@ -72,7 +90,9 @@ class TableCopy(StoreCopy):
         fill = self.store.fill
         if self.dropped or fill is None or not fill.uncertain or time.monotonic() < self._tidy_at_s:
             return
-        rows = self._next_uncertain()
+        rows, self._tidy_from = self._next(self._tidy_from, lambda value: not is_certain(value))
+        if not self._tidy_from:
+            self._tidy_at_s = time.monotonic() + _TIDY_EVERY_S
         past = {key for key, row in rows.items() if self._is_past(key, row, delete_retention_ms)}
         # The others are written as they are, which finds out where else they lie.
         kept = {key: None if key in past else row._replace(is_elsewhere=False) for key, row in rows.items()}
@@ -130,20 +150,19 @@ class TableCopy(StoreCopy):
         unsure = [key for key in keys if (row := here.get(key)) is None or row.is_elsewhere]
         return here, self._table.rows_of_each(unsure, but=self.partition)
 
-    def _next_uncertain(self) -> dict[bytes, TableRow]:
-        """Return the next rows that are deletes or may lie elsewhere, and where to go on the next time."""
+    def _next(self, first: bytes, wanted: Callable[[bytes], bool]) -> tuple[dict[bytes, TableRow], bytes]:
+        """Return the rows whose values are wanted, and the key to go on with after about `SLICE_S`, empty at the end.
+
+        A scan for each slice: one that has not ended would keep the store from being opened again.
+        """
         found: dict[bytes, TableRow] = {}
         deadline_s = time.monotonic() + SLICE_S
-        for key, value in self.store.scan(self._tidy_from):
-            if not is_certain(value):
+        for key, value in self.store.scan(first):
+            if time.monotonic() > deadline_s and key > first:
+                return found, key
+            if wanted(value):
                 found[key] = TableRow.decode(value)
-            if time.monotonic() > deadline_s:
-                # Right behind this key.
-                self._tidy_from = key + b"\0"
-                return found
-        self._tidy_from = b""
-        self._tidy_at_s = time.monotonic() + _TIDY_EVERY_S
-        return found
+        return found, b""
 
     def _is_past(self, key: bytes, row: TableRow, delete_retention_ms: int) -> bool:
         """Return whether a row is a delete that no copy needs to know of."""

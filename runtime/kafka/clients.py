@@ -1,4 +1,4 @@
-"""How clients of aiokafka are stopped."""
+"""How clients of aiokafka are stopped; whoever starts one gets here, so here is also what all of them need."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ from typing import Final
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
+from runtime.kafka.any_records import read_any_header_names
+
 _STOP_WITHIN_S: Final = 1.0
+
+read_any_header_names()
 
 
 async def stop_client(client: AIOKafkaConsumer | AIOKafkaProducer) -> None:

@@ -93,11 +93,15 @@ class TopicCatalog:
 
     async def setting(self, topic: str, name: str) -> str | None:
         """Return the value of a topic's setting, its own or the broker's; None when Kafka does not tell."""
-        response = await self._send(DescribeConfigsRequest([(_TOPIC_RESOURCE, topic, [name])]))
-        for _, _, _, _, entries in response.resources:
-            for _, value, *_ in entries:
-                return str(value)
-        return None
+        return (await self.settings([topic], [name])).get(topic, {}).get(name)
+
+    async def settings(self, topics: Iterable[str], names: Sequence[str]) -> dict[str, dict[str, str]]:
+        """Return those of some settings that Kafka tells, of each of some topics; see `setting`."""
+        response = await self._send(DescribeConfigsRequest([(_TOPIC_RESOURCE, topic, list(names)) for topic in topics]))
+        return {
+            topic: {name: value for name, value, *_ in entries if value is not None}
+            for _, _, _, topic, entries in response.resources
+        }
 
     async def _send(self, request: Request[Any]) -> Any:
         """Ask a broker, and each of the others once while none answers: one that is gone stays known for a while."""

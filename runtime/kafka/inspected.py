@@ -20,6 +20,7 @@ class Judged:
         begin: the first offset that was looked at.
         end: the offset after the last.
         unusable: whether some of the records could not be used.
+        unreadable: whether Spark cannot read some of them.
     """
 
     topic: str
@@ -28,6 +29,7 @@ class Judged:
     begin: int
     end: int
     unusable: bool
+    unreadable: bool = False
 
     def followed_by(self, later: Self) -> Self:
         """Return both ranges as one; when the topic was created anew in between, only the later one is left."""
@@ -36,7 +38,8 @@ class Judged:
         low, high = sorted((self, later), key=lambda judged: judged.end)
         # Nobody has looked at what lies between two ranges, so it must not count as clean.
         begin = high.begin if high.begin > low.end else min(self.begin, later.begin)
-        return replace(high, begin=begin, unusable=self.unusable or later.unusable)
+        unusable, unreadable = self.unusable or later.unusable, self.unreadable or later.unreadable
+        return replace(high, begin=begin, unusable=unusable, unreadable=unreadable)
 
     def may_hold_unusable_from(self, position: int) -> bool:
         """Return whether there may be unusable records from `position` on: known ones, or before the range began."""

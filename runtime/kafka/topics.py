@@ -6,17 +6,23 @@ import asyncio
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
-from aiokafka.errors import InvalidReplicationFactorError, TopicAlreadyExistsError, for_code
+from aiokafka.errors import (
+    InvalidConfigurationError,
+    InvalidReplicationFactorError,
+    TopicAlreadyExistsError,
+    for_code,
+)
 
 from runtime.declaration import Stream, Topology
 from runtime.errors import BrokerUnavailable, Fix
 from runtime.kafka.connection import KafkaConnection
 from runtime.kafka.errors import kafka_errors
+from runtime.kafka.record_times import REFUSES, REFUSES_BEFORE
 
 DELETE_RETENTION_MS = 24 * 60 * 60 * 1000
 """How long a compacted topic keeps a tombstone: a copy last filled longer ago than this may have missed one."""
@@ -46,6 +52,7 @@ class TopicSpec:
 
 TABLE = MappingProxyType(
     {
+        **REFUSES,
         "cleanup.policy": "compact",
         "min.cleanable.dirty.ratio": "0.1",
         "segment.bytes": str(16 * MIB),
@@ -78,7 +85,7 @@ def inputs_of(topology: Topology) -> list[TopicSpec]:
     """Return the topics that a topology reads, which belong to producers: its source, then its tables."""
     source = topology.source
     tables = [TopicSpec(table.topic, table.partitions, TABLE) for table in topology.tables]
-    return [TopicSpec(source.topic, source.partitions), *tables]
+    return [TopicSpec(source.topic, source.partitions, REFUSES), *tables]
 
 
 def outputs_of(topology: Topology) -> list[TopicSpec]:
@@ -122,8 +129,10 @@ async def _create_missing(admin: AIOKafkaAdminClient, specs: Sequence[TopicSpec]
     wanted = [spec for spec in specs if spec.name not in present]
     if not wanted:
         return []
-    response = await admin.create_topics([_new_topic(spec) for spec in wanted])
-    created = [answer[0] for answer in response.topic_errors if _was_created(answer)]
+    answers = await _create(admin, wanted)
+    if older := [_for_older(spec) for spec in wanted if _is_for_newer(spec, answers[spec.name])]:
+        answers |= await _create(admin, older)
+    created = {name for name, answer in answers.items() if _was_created(answer)}
     await _await_visible(admin, {spec.name for spec in wanted})
     for spec in wanted:
         if spec.name in created:
@@ -131,9 +140,27 @@ async def _create_missing(admin: AIOKafkaAdminClient, specs: Sequence[TopicSpec]
     return [spec.name for spec in wanted if spec.name in created]
 
 
+async def _create(admin: AIOKafkaAdminClient, specs: Sequence[TopicSpec]) -> dict[str, Sequence[Any]]:
+    """Have topics created; return Kafka's answer for each by its name."""
+    response = await admin.create_topics([_new_topic(spec) for spec in specs])
+    return {answer[0]: answer for answer in response.topic_errors}
+
+
 def _new_topic(spec: TopicSpec) -> NewTopic:
     # The empty assignment is what makes aiokafka let -1 through: the broker's default.
     return NewTopic(spec.name, spec.partitions, -1, replica_assignments={}, topic_configs=dict(spec.config))
+
+
+def _is_for_newer(spec: TopicSpec, answer: Sequence[Any]) -> bool:
+    """Return whether Kafka refuses a topic since it does not know the setting for the times of records."""
+    _, code, *message = answer
+    settings = REFUSES.keys() & spec.config.keys()
+    return for_code(code) is InvalidConfigurationError and any(name in str(message) for name in settings)
+
+
+def _for_older(spec: TopicSpec) -> TopicSpec:
+    config = {name: value for name, value in spec.config.items() if name not in REFUSES}
+    return replace(spec, config=config | REFUSES_BEFORE)
 
 
 def _was_created(answer: Sequence[Any]) -> bool:

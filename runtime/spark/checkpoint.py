@@ -73,6 +73,9 @@ class CheckpointDirectory:
                 stream.write(bytearray(text, "utf-8"))
             finally:
                 stream.close()
+            # Some file systems replace a file by a rename, at once; others refuse to.
+            if self._files.rename(unfinished, self._path(name)):
+                return
             self._files.delete(self._path(name), False)
             if not self._files.rename(unfinished, self._path(name)):
                 raise CheckpointUnusable(f"{self.child(name)} cannot be written")

@@ -1,66 +1,151 @@
-"""The offset log of a query's checkpoint: where its next batch begins.
+"""The log of offsets in a checkpoint of Spark's: from where the next batch reads, and up to where.
 
-Spark's own, of 4.3: `offsets/<batch>` is a line `v1`, a line of JSON about the batch, and a line for each source. A
-query goes on behind the last batch that stands in `commits` as well.
+Spark writes `offsets/N` when it has planned batch N (in real-time mode when it has done it) and `commits/N` when that
+has been done. A batch that is planned and not done is done next, up to the offsets that are in its file; the one after
+the last that was done begins at the offsets in that one's. So whoever writes these files decides what is read. No query
+may run meanwhile.
+
+    v1
+    {"batchWatermarkMs":0,"batchTimestampMs":1795622478634,"conf":{…}}
+    {"lines":{"0":3,"1":3}}
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Final, Self
 
 from runtime.errors import CheckpointUnusable
 from runtime.spark.checkpoint import CheckpointDirectory
 
 _VERSION: Final = "v1"
+_BATCH: Final = re.compile(r"[0-9]+")
 
 
-def last_committed(directory: CheckpointDirectory, query: str, topic: str) -> dict[int, int] | None:
-    """Return where the next batch of a query begins, by partition; None while no batch is committed.
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A batch as the log has it, of a query that reads one topic.
 
-    Args:
-        directory: has the query's checkpoint.
-        query: the name of that directory.
-        topic: the source.
+    Attributes:
+        number: counts from 0.
+        metadata: what Spark notes of it beside the offsets, as JSON text.
+        topic: the topic.
+        ends: the offset after the last record that it reads, by partition.
     """
-    if not directory.exists(f"{query}/commits"):
-        return None
-    batches = [int(name) for name in directory.names(f"{query}/commits") if name.isdecimal()]
-    return committed(directory, query, topic, max(batches)) if batches else None
+
+    number: int
+    metadata: str
+    topic: str
+    ends: Mapping[int, int]
+
+    @classmethod
+    def parse(cls, number: int, text: str) -> Self:
+        """Return the batch that the text of its file describes.
+
+        Raises:
+            CheckpointUnusable: this is no log of one topic's offsets in the version that is known here.
+        """
+        version, metadata, *sources = text.strip("\n").split("\n")
+        try:
+            if version.strip() != _VERSION:
+                raise ValueError(f"version {version}")
+            ((topic, ends),) = json.loads(*sources).items()
+            return cls(number, metadata, topic, {int(partition): int(end) for partition, end in ends.items()})
+        except (ValueError, TypeError, AttributeError) as error:
+            raise CheckpointUnusable(f"the offsets of batch {number} cannot be read: {error}") from error
+
+    def to_text(self) -> str:
+        """Return the text of its file."""
+        ends = {str(partition): end for partition, end in sorted(self.ends.items())}
+        offsets = json.dumps({self.topic: ends}, separators=(",", ":"))
+        return f"{_VERSION}\n{self.metadata}\n{offsets}"
 
 
-def committed(directory: CheckpointDirectory, query: str, topic: str, batch: int) -> dict[int, int] | None:
-    """Return where a batch ended, by partition; None when the log does not have it."""
-    text = directory.read_text(f"{query}/offsets/{batch}")
-    if text is None:
-        return None
-    lines = text.splitlines()
-    if len(lines) != 3 or lines[0] != _VERSION:
-        raise CheckpointUnusable(f"{directory.child(query)} has an offset log of another Spark")
-    offsets = json.loads(lines[2]).get(topic, {})
-    return {int(partition): int(offset) for partition, offset in offsets.items()}
-
-
-def begin_at(directory: CheckpointDirectory, query: str, topic: str, offsets: Mapping[int, int]) -> None:
-    """Have a query whose first batch read something else go on with a topic, at given offsets.
-
-    Its state stays: so a state can begin with what a file held.
+class OffsetLog:
+    """The log of one query.
 
     Args:
-        directory: has the query's checkpoint; the query does not run.
-        query: the name of that directory.
-        topic: what it reads from now on.
-        offsets: where, by partition.
+        directory: where its checkpoint is.
+        query: the checkpoint's name there.
 
     Raises:
-        CheckpointUnusable: its offset log is not as this Spark writes it.
+        CheckpointUnusable: from every method: the log cannot be read or written.
+        QueryFailed: the same: Spark or its file systems fail.
     """
-    name = f"{query}/offsets/0"
-    lines = (directory.read_text(name) or "").splitlines()
-    if len(lines) != 3 or lines[0] != _VERSION:
-        raise CheckpointUnusable(f"{directory.child(name)} is not as Spark writes it")
-    lines[2] = json.dumps({topic: {str(partition): offset for partition, offset in sorted(offsets.items())}})
-    directory.write_text(name, "\n".join(lines))
-    # What the first batch read from, by a source of another kind.
-    directory.delete(f"{query}/sources")
+
+    def __init__(self, directory: CheckpointDirectory, query: str) -> None:
+        self._directory = directory
+        self._query = query
+
+    def done(self) -> Batch | None:
+        """Return the last batch that was done; None before the first."""
+        number = self._last("commits")
+        return None if number is None else self._read(number)
+
+    def planned(self) -> Batch | None:
+        """Return the batch that is done next, when one is planned."""
+        number, done = self._last("offsets"), self._last("commits")
+        return None if number is None or number == done else self._read(number)
+
+    def plan(self, ends: Mapping[int, int]) -> None:
+        """Have the next batch read up to these offsets.
+
+        Args:
+            ends: by partition; each at or behind the end of the last batch.
+
+        Raises:
+            CheckpointUnusable: there is no batch yet whose settings it could take.
+        """
+        done = self.done()
+        batch = self.planned() or done
+        if batch is None:
+            raise CheckpointUnusable(f"no batch of {self._query} was ever planned")
+        self._write(replace(batch, number=0 if done is None else done.number + 1, ends=dict(ends)))
+
+    def move(self, ends: Mapping[int, int]) -> None:
+        """Have the next batch begin at these offsets, and not where the last one ended.
+
+        Args:
+            ends: by partition.
+        """
+        done = self.done()
+        if done is None:
+            raise CheckpointUnusable(f"no batch of {self._query} was done yet")
+        self._write(replace(done, ends={**done.ends, **ends}))
+
+    def begin_at(self, topic: str, offsets: Mapping[int, int]) -> None:
+        """Have a query whose only batch read something else go on with a topic, at given offsets. Its state stays.
+
+        Args:
+            topic: what it reads from now on.
+            offsets: where, by partition.
+        """
+        text = self._directory.read_text(f"{self._query}/offsets/0")
+        version, metadata, *sources = (text or "\n").strip("\n").split("\n") if text else ("", "")
+        if version.strip() != _VERSION or len(sources) != 1 or self._last("commits") != 0:
+            raise CheckpointUnusable(f"the checkpoint {self._query} has other batches than the one that it began with")
+        self._write(Batch(0, metadata, topic, offsets))
+        # What that batch read from, by a source of another kind.
+        self._directory.delete(f"{self._query}/sources")
+
+    def ends_of(self, number: int) -> Mapping[int, int] | None:
+        """Return where a batch ended, by partition; None when the log does not have it any more."""
+        text = self._directory.read_text(f"{self._query}/offsets/{number}")
+        return None if text is None else Batch.parse(number, text).ends
+
+    def _last(self, log: str) -> int | None:
+        name = f"{self._query}/{log}"
+        names = self._directory.names(name) if self._directory.exists(name) else []
+        return max((int(name) for name in names if _BATCH.fullmatch(name)), default=None)
+
+    def _read(self, number: int) -> Batch:
+        text = self._directory.read_text(f"{self._query}/offsets/{number}")
+        if text is None:
+            raise CheckpointUnusable(f"the offsets of batch {number} of {self._query} are gone")
+        return Batch.parse(number, text)
+
+    def _write(self, batch: Batch) -> None:
+        self._directory.write_text(f"{self._query}/offsets/{batch.number}", batch.to_text())

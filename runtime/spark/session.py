@@ -32,7 +32,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from runtime.errors import QueryFailed, StateUnusable
 from runtime.kafka.connection import KafkaConnection
-from runtime.kafka.inspected import Judged
+from runtime.kafka.unreadable import OffsetRange
 
 logger = logging.getLogger(__name__)
 
@@ -234,15 +234,24 @@ class Spark:
             .coalesce(TASKS_BESIDE)
         )
 
-    def events_of(self, judged: Judged) -> DataFrame:
-        """Return a range of events, as a bounded read."""
-        offsets = {"startingOffsets": judged.begin, "endingOffsets": judged.end}
+    def records(self, topic: str, ranges: Mapping[int, OffsetRange]) -> DataFrame:
+        """Return some ranges of a topic, at least one, as a bounded read of what is committed.
+
+        Args:
+            topic: which topic.
+            ranges: by partition.
+        """
+        offsets = {
+            "startingOffsets": {partition: every.begin for partition, every in ranges.items()},
+            "endingOffsets": {partition: every.end for partition, every in ranges.items()},
+        }
         return (
             self.session.read.format("kafka")
             .options(**self._kafka_options(), **COMMITTED_ONLY)
             .options(**_BOUNDED_OPTIONS)
-            .option("assign", json.dumps({judged.topic: [judged.partition]}))
-            .options(**{name: json.dumps({judged.topic: {judged.partition: at}}) for name, at in offsets.items()})
+            .option("includeHeaders", value=True)
+            .option("assign", json.dumps({topic: list(ranges)}))
+            .options(**{name: json.dumps({topic: at}) for name, at in offsets.items()})
             .option("failOnDataLoss", "false")
             .load()
         )
@@ -342,6 +351,8 @@ def _conf(settings: SparkSettings, slots: int, shuffle_partitions: int, *, both_
         "spark.sql.warehouse.dir": str(settings.work_dir / "warehouse"),
         # Spark's own words, and those for what Kafka's clients are given that is secret as well.
         "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|jaas|keystore",
+        # A record that is too large for the heap fails its task, and not the JVM with all that it runs.
+        "spark.executor.killOnFatalError.depth": "0",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",

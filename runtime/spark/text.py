@@ -5,7 +5,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from runtime.records import NO_VALUE, NOT_UTF8
+from runtime.records import NO_VALUE, NOT_UTF8, TOO_LARGE
+from runtime.spark.sizes import too_large
 
 
 def judge(records: DataFrame) -> DataFrame:
@@ -17,8 +18,10 @@ def judge(records: DataFrame) -> DataFrame:
     Returns:
         `reason string, text string, partition int, offset bigint, timestamp timestamp`.
     """
-    reason = F.expr(
-        f"CASE WHEN value IS NULL THEN '{NO_VALUE}' WHEN NOT is_valid_utf8(CAST(value AS string)) THEN '{NOT_UTF8}' END"
-    )
     text = F.col("value").cast("string").alias("text")
+    reason = (
+        F.when(F.col("value").isNull(), NO_VALUE)
+        .when(too_large(records), TOO_LARGE)
+        .when(~F.is_valid_utf8(text), NOT_UTF8)
+    )
     return records.select(reason.alias("reason"), text, "partition", "offset", "timestamp")

@@ -21,6 +21,7 @@ class Fill(NamedTuple):
             since may be missing from what it reads next.
         rows: how many rows the store holds; of a table's, deletes that it remembers are not counted.
         uncertain: how many of what a table's store holds are deletes, or keys that may lie in another partition too.
+        begin: where the topic partition began when that was last looked at: what lay before is not in the topic.
     """
 
     topic_id: str
@@ -29,6 +30,7 @@ class Fill(NamedTuple):
     current_at_ms: int
     rows: int = 0
     uncertain: int = 0
+    begin: int = 0
 
 
 class StateStore(Protocol):

@@ -170,8 +170,9 @@ class RocksdbStore:
             version, *fields = json.loads(text)
             if version != FORMAT_VERSION:
                 raise StateUnusable(f"{self._path}: stores of format {version} cannot be read")
-            topic_id, position, restored, current_at_ms, rows, uncertain = fields
-            return Fill(str(topic_id), int(position), bool(restored), int(current_at_ms), int(rows), int(uncertain))
+            topic_id, position, restored, current_at_ms, *counts = fields
+            rows, uncertain, begin = map(int, counts)
+            return Fill(str(topic_id), int(position), bool(restored), int(current_at_ms), rows, uncertain, begin)
         except (TypeError, ValueError) as error:
             raise StateUnusable(f"{self._path}: not a store of this service: {error}") from error
 

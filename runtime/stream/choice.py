@@ -8,18 +8,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
 from runtime.kafka.ids import TopicDescription
 from runtime.spark.checkpoint import CheckpointDirectory
 from runtime.spark.query import POLL_S, running
 from runtime.spark.results import SourceTopic
-from runtime.spark.session import Spark, translated
+from runtime.spark.session import Spark
 from runtime.stream.failures import Failures
 from runtime.stream.generations import Generation, Generations, Origin, delete_unnamed
 from runtime.stream.plan import Plan
 from runtime.stream.spark_holder import SparkHolder
 from runtime.stream.upkeep import Care, Upkeep
 from runtime.stream.watched_topics import WatchedTopics
-from runtime.stream.work import Work, newest_generation
+from runtime.stream.work import Work
 
 if TYPE_CHECKING:
     from runtime.stream.thread import StreamSettings
@@ -162,7 +165,8 @@ class Choice:
 
     def _gap(self, work: Work) -> str | None:
         """Return that events are gone which the state lacks; what is published may have them, and becomes the seed."""
-        read_to, begin = work.last_committed() or {}, self._topics.events_begin()
+        done, begin = work.log.done(), self._topics.events().begin
+        read_to = {} if done is None else done.ends
         for partition, offset in read_to.items():
             if begin.get(partition, 0) > offset:
                 there = f"partition {partition} of {work.source.topic}"
@@ -193,17 +197,20 @@ class Choice:
         self, spark: Spark, generations: Generations, topics: Mapping[str, TopicDescription], *, tables_are_new: bool
     ) -> Work:
         """Claim a generation, and read the results so far into its state; that publishes them as its results."""
-        begin = self._topics.events_begin()
+        begin = self._topics.events().begin
         before = Generation(0, "", self._origin(topics))
-        with self._spark.beside, translated():
-            results = self._work(spark, generations, before, topics).published().cache()
-            results, seen = newest_generation(results)
-            results.count()
-            newest = seen.get["newest"] or 0
-            generation = generations.claim(newest, self._origin(topics), seeded=True)
+
+        def write_seed(published: DataFrame) -> Work:
+            results = published.cache()
+            newest = results.agg(F.max("made.generation")).first()
+            generation = generations.claim((newest and newest[0]) or 0, self._origin(topics), seeded=True)
             work = self._work(spark, generations, generation, topics)
             work.write_seed(self._upkeep.seed(work, results, tables_are_new=tables_are_new))
             results.unpersist()
+            return work
+
+        with self._spark.beside:
+            work = self._work(spark, generations, before, topics).with_published(write_seed)
         with running(work.start_with_seed()) as query:
             while not query.ended():
                 self._check_stop()

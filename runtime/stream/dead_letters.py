@@ -204,7 +204,7 @@ class DeadLetters:
             self._positions |= moved
             self._committed_at_s = time.monotonic()
             done = {at: each for at, each in there.items() if ends[at].offset == each.end}
-            self._judged |= {at: replace(each, begin=each.end, unusable=False) for at, each in done.items()}
+            self._judged |= {at: _dealt_with(each) for at, each in done.items()}
             return len(done) < len(there)
 
     async def _write_range(
@@ -402,6 +402,10 @@ async def _errors(kafka: KafkaConnection) -> AsyncIterator[None]:
             yield
         except ProducerFenced as error:
             raise BrokerUnavailable("another instance has begun to write them") from error
+
+
+def _dealt_with(judged: Judged) -> Judged:
+    return replace(judged, begin=judged.end, unusable=False, unreadable=False)
 
 
 def _is_there(at: TopicPartition, topic_id: str, described: Mapping[str, TopicDescription]) -> bool:

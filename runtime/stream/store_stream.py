@@ -13,17 +13,21 @@ import uuid
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Never
 
 from pyspark.sql import DataFrame
 
-from runtime.errors import GenerationOutdated, LeaderboardError, Superseded
+from runtime.errors import GenerationOutdated, LeaderboardError, QueryFailed, Superseded
+from runtime.kafka.inspected import Judged
+from runtime.kafka.unreadable import may_be_of_a_record
 from runtime.spark.query import BatchReport, running
 from runtime.spark.session import translated
 from runtime.stream.choice import Choice
 from runtime.stream.dead_letters import DeadLetters
 from runtime.stream.failures import Failures
 from runtime.stream.generations import TABLES, Driver
+from runtime.stream.pass_over import PassOver
 from runtime.stream.plan import Next, Plan
 from runtime.stream.real_time import RealTime, Snapshot
 from runtime.stream.spark_holder import SparkHolder
@@ -167,7 +171,11 @@ class StoreStream:
                     self.upkeep.generation_took(time.monotonic() - began_s)
                     planned = False
             self.to(StreamState.RUNNING)
-            plan, newer = RealTime(self, work, driver, snapshot).run(self._settings.checkpoint_interval_s)
+            try:
+                plan, newer = RealTime(self, work, driver, snapshot).run(self._settings.checkpoint_interval_s)
+            except QueryFailed as error:
+                self._pass_over(work, error)
+                plan, newer = Plan(Next.CATCH_UP, "records that could not be read are behind"), None
             logger.info("%s: %s", plan.next.value, plan.reason)
             self.to(StreamState.REFRESHING)
             if plan.next is Next.NEW_GENERATION:
@@ -177,8 +185,35 @@ class StoreStream:
     def _caught_up(self, work: Work, driver: Driver) -> Snapshot:
         """Work off what waits in the source; return what the query in real time joins after that."""
         self.to(StreamState.CATCHING_UP)
-        self._catch_up(work, driver)
-        return self.snapshot(work)
+        while True:
+            try:
+                self._catch_up(work, driver)
+                return self.snapshot(work)
+            except QueryFailed as error:
+                self._pass_over(work, error)
+
+    def _pass_over(self, work: Work, error: QueryFailed) -> None:
+        """Leave the records behind that a query failed on since they cannot be read.
+
+        Raises:
+            QueryFailed: what it was, when there are none.
+        """
+        if not work.spark.alive or not may_be_of_a_record(str(error)):
+            raise error
+
+        def note(passed: list[Judged]) -> None:
+            if self._letters is not None:
+                self._letters.note(passed)
+                self._letters_are_due = True
+                self.write_letters(work)
+
+        joined = work.tables_in_memory()
+        with translated():
+            self.upkeep.catching_up(work, joined)
+        count = partial(self.count, work)
+        passing = PassOver(work, joined, self.upkeep.narrow, self.check_stop, count, note)
+        if not passing.pass_over(self.topics.events()):
+            raise error
 
     def _catch_up(self, work: Work, driver: Driver) -> None:
         """Work off what waits in the source."""
@@ -201,7 +236,7 @@ class StoreStream:
                 self.count(work, report)
                 done += report.rows
         logger.info("caught up: %s events in %.1f s", f"{done:,}", time.monotonic() - started)
-        self.upkeep.caught_up(work, self.topics.events_begin)
+        self.upkeep.caught_up(work, lambda: self.topics.events().begin)
         work.generations.pass_seed(work.generation)
 
     def snapshot(self, work: Work) -> Snapshot:
@@ -244,7 +279,7 @@ class StoreStream:
         if self._letters is not None:
             self._letters.note(report.judged(work.source.topic, work.source.topic_id))
             self._letters_are_due = True
-        if (committed := work.committed(report.batch)) not in (None, report.positions):
+        if (committed := work.log.ends_of(report.batch)) not in (None, report.positions):
             raise GenerationOutdated(
                 f"batch {report.batch} ended at {report.positions}, the checkpoint says {committed}"
             )

@@ -12,13 +12,13 @@ from typing import Final
 from runtime.declaration import Store, Topology
 from runtime.errors import BrokerUnavailable, TopicChanged, TopicMissing
 from runtime.kafka.connection import KafkaConnection
-from runtime.kafka.ids import TopicCatalog, TopicDescription, topic_ids
+from runtime.kafka.ids import TopicCatalog, TopicDescription
 from runtime.kafka.offsets import TopicOffsets, topic_offsets
+from runtime.kafka.topic_settings import CHECKED, WatchedSettings
 from runtime.kafka.topics import create_missing, outputs_of
 
 logger = logging.getLogger(__name__)
 
-_COMPACTED: Final = "compact"
 _WAIT_S: Final = 1.0
 _LOOK_EVERY_S: Final = 5.0
 _QUIET_S: Final = 5.0
@@ -51,6 +51,7 @@ class WatchedTopics:
         self._all = [self._source, *tables, self._results]
         self._stop = stop
         self._check_stop = check_stop
+        self._settings = WatchedSettings(kafka, topology)
         self._topics: Mapping[str, TopicDescription] = {}
         self._looked_at_s = 0.0
 
@@ -63,15 +64,9 @@ class WatchedTopics:
         said: set[str] = set()
         while True:
             self._check_stop()
-            found, cleanup_policy = asyncio.run(self._describe())
+            found = asyncio.run(self._describe())
             missing = {topic for topic in self._all if topic not in found}
             if not missing:
-                if _COMPACTED not in cleanup_policy:
-                    # A broker that creates topics by itself makes such a one when this is deleted.
-                    logger.warning(
-                        "topic %s has cleanup.policy=%s, so Kafka will delete results from it: set it to compact",
-                        self._results, cleanup_policy,
-                    )  # fmt: skip
                 self._topics, self._looked_at_s = found, time.monotonic()
                 return found
             if missing != said:
@@ -83,12 +78,14 @@ class WatchedTopics:
             else:
                 self._stop.wait(_WAIT_S)
 
-    async def _describe(self) -> tuple[dict[str, TopicDescription], str]:
-        """Return the topics that exist, and the cleanup policy of the result topic."""
+    async def _describe(self) -> dict[str, TopicDescription]:
+        """Return the topics that exist, and say what their settings lose."""
         async with TopicCatalog(self._kafka) as catalog:
             found = await catalog.describe(self._all)
-            policy = await catalog.setting(self._results, "cleanup.policy") if self._results in found else None
-            return found, policy or _COMPACTED
+            # A broker that creates topics by itself makes them with settings of its own.
+            settings = await catalog.settings(found, CHECKED) if found else {}
+            self._settings.look(settings, int(time.time() * 1000))
+            return found
 
     def look(self) -> None:
         """Notice what a running query does not: to Spark a topic of the same name is the same topic.
@@ -100,7 +97,7 @@ class WatchedTopics:
             return
         self._looked_at_s = time.monotonic()
         try:
-            found = asyncio.run(topic_ids(self._kafka, self._all))
+            found = asyncio.run(self._describe())
         except BrokerUnavailable as error:
             logger.info("topics could not be looked at: %s", error)
             return
@@ -113,14 +110,11 @@ class WatchedTopics:
 
     def events_after(self, positions: Mapping[int, int]) -> int:
         """Return how many events lie behind these positions now."""
-        offsets = self._events()
+        offsets = self.events()
         return sum(end - positions.get(partition, offsets.begin[partition]) for partition, end in offsets.end.items())
 
-    def events_begin(self) -> Mapping[int, int]:
-        """Return the offset of the first record in each partition of the source."""
-        return self._events().begin
-
-    def _events(self) -> TopicOffsets:
+    def events(self) -> TopicOffsets:
+        """Return where the partitions of the source begin and end now."""
         return asyncio.run(topic_offsets(self._kafka, self._source, self._topics[self._source].partitions))
 
     def results_end(self) -> Mapping[int, int]:

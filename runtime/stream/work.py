@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, Observation
@@ -12,15 +12,20 @@ from pyspark.sql import functions as F
 
 from runtime.declaration import Store, Table, Topology
 from runtime.kafka.inspected import Judged
+from runtime.kafka.unreadable import OffsetRange
 from runtime.keys import Int64
 from runtime.records import NO_KEY
-from runtime.spark import offset_log
+from runtime.spark import bounded_read
+from runtime.spark.bounded_read import past_unreadable, read_apart, read_around, with_published
+from runtime.spark.offset_log import OffsetLog
 from runtime.spark.plan_check import check_rows
 from runtime.spark.query import StreamQuery
 from runtime.spark.results import Results, SourceTopic, has_key, latest, published, with_at
 from runtime.spark.session import TASKS_BESIDE, Spark, read_parquet, translated
 from runtime.stream.generations import Generation, Generations
 from runtime.stream.tables import TableSource
+
+T = TypeVar("T")
 
 OBSERVED: Final = "events"
 _CATCH_UP: Final = {"availableNow": True}
@@ -62,10 +67,7 @@ class Work:
             joined: the tables that `rows` is given.
             narrow: leaves out events that change nothing.
         """
-        with translated():
-            seed = None if self.generations.seed_is_passed(self.generation) else self.read_seed()
-            parts = self._parts(self.spark.events(self.source.topic, catching_up=True), joined, narrow, seed)
-            return self._start(self.results.of_parts(parts), _CATCH_UP)
+        return self._bounded(joined, narrow, _CATCH_UP)
 
     def real_time(
         self, joined: Mapping[str, DataFrame], narrow: Callable[[DataFrame], DataFrame], interval_s: int
@@ -75,15 +77,22 @@ class Work:
             parts = self._parts(self.spark.events(self.source.topic, catching_up=False), joined, narrow, None)
             return self._start(self.results.of_parts(parts), {"realTime": f"{interval_s} seconds"})
 
-    def committed(self, batch: int) -> Mapping[int, int] | None:
-        """Return where a batch ended, by partition, as the checkpoint says; None when it does not say."""
-        with translated():
-            return offset_log.committed(self.generations.directory, self.generation.query, self.source.topic, batch)
+    def planned_batch(self, joined: Mapping[str, DataFrame], narrow: Callable[[DataFrame], DataFrame]) -> StreamQuery:
+        """Start the one batch that the log of offsets has planned; arguments as for `catch_up`."""
+        return self._bounded(joined, narrow, {"once": True})
 
-    def last_committed(self) -> Mapping[int, int] | None:
-        """Return where the next batch begins, by partition; None before the first commit."""
+    @property
+    def log(self) -> OffsetLog:
+        """The log of offsets in the query's checkpoint."""
+        return OffsetLog(self.generations.directory, self.generation.query)
+
+    def _bounded(
+        self, joined: Mapping[str, DataFrame], narrow: Callable[[DataFrame], DataFrame], trigger: Mapping[str, Any]
+    ) -> StreamQuery:
         with translated():
-            return offset_log.last_committed(self.generations.directory, self.generation.query, self.source.topic)
+            seed = None if self.generations.seed_is_passed(self.generation) else self.read_seed()
+            parts = self._parts(self.spark.events(self.source.topic, catching_up=True), joined, narrow, seed)
+            return self._start(self.results.of_parts(parts), trigger)
 
     def _parts(
         self,
@@ -113,9 +122,17 @@ class Work:
 
     # What the generation begins with
 
-    def published(self) -> DataFrame:
-        """Return the results that are published, as `runtime.spark.results.published`."""
-        return published(self.store, self.spark.published(self.store.topic))
+    def with_published(self, use: Callable[[DataFrame], T]) -> T:
+        """Return what a use of the results that are published returns; they come as `runtime.spark.results.published`.
+
+        Args:
+            use: reads them; it is tried twice if Spark fails on a record.
+        """
+        return with_published(self.spark, self.store.topic, lambda records: self._used(records, use))
+
+    def _used(self, records: DataFrame, use: Callable[[DataFrame], T]) -> T:
+        with translated():
+            return use(published(self.store, records))
 
     def seed_of(self, results: DataFrame) -> DataFrame:
         """Return the parts that published results are, as any store has them."""
@@ -140,8 +157,7 @@ class Work:
 
     def begin_at(self, offsets: Mapping[int, int]) -> None:
         """Have the query go on with the source at these offsets, once the seed is in the state."""
-        with translated():
-            offset_log.begin_at(self.generations.directory, self.generation.query, self.source.topic, offsets)
+        self.log.begin_at(self.source.topic, offsets)
 
     # Tables that rows joins
 
@@ -186,8 +202,27 @@ class Work:
 
     def find_unusable(self, judged: Judged) -> dict[int, str]:
         """Return the unusable events of a range, offset to reason."""
+        topic, ranges = judged.topic, {judged.partition: OffsetRange(judged.begin, judged.end)}
+        if judged.unreadable and (found := self._find_past_unreadable(topic, ranges)) is not None:
+            return found
+        return past_unreadable(
+            lambda: self._reasons(self.spark.records(topic, ranges)),
+            lambda: self._find_past_unreadable(topic, ranges),
+        )
+
+    def _find_past_unreadable(self, topic: str, ranges: Mapping[int, OffsetRange]) -> dict[int, str] | None:
+        apart = read_apart(self.spark.settings.kafka, topic, ranges)
+        if apart is None:
+            return None
+        parts = read_around(self.spark, topic, ranges, apart.spans)
+        if apart.readable:
+            parts.append(bounded_read.in_memory(self.spark, apart.readable))
+        return apart.reasons | {offset: reason for part in parts for offset, reason in self._reasons(part).items()}
+
+    def _reasons(self, read: DataFrame) -> dict[int, str]:
+        """Return the unusable ones of some records of one partition, offset to reason."""
         with translated():
-            records = self.topology.source.format.judge(self.spark.events_of(judged))
+            records = self.topology.source.format.judge(read)
             unusable = records.where("reason IS NOT NULL").select("offset", "reason")
             without_key = self._without_key(records)
             found = (

@@ -11,6 +11,8 @@ import pytest
 from click.testing import CliRunner
 
 from app.cli import leaderboard
+from app.errors import SetupError
+from app.java.broker import Broker
 from tests.drivers.ports import free_port
 from tests.waiting import UNHURRIED_S, wait_until
 
@@ -35,6 +37,64 @@ def test_the_topology_is_described_in_three_ways(form: str, begins: str) -> None
     assert "high-scores" in result.output
     if form == "text":
         assert CliRunner().invoke(leaderboard, ["describe"]).output == result.output
+
+
+@pytest.mark.parametrize("given", ["option", "setting"])
+def test_another_topology_is_described_as_it_is_declared(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    option = ["--topology", "word-count"] if given == "option" else []
+    if given == "setting":
+        monkeypatch.setenv("LEADERBOARD_TOPOLOGY", "word-count")
+    result = CliRunner().invoke(leaderboard, ["describe", *option])
+    assert result.output.startswith("Topology: word-count\n")
+    assert "counts-store" in result.output
+
+
+@pytest.mark.parametrize("command", ["serve", "demo", "load", "describe", "verify"])
+def test_every_command_that_needs_a_topology_says_when_there_is_none_of_that_name(command: str) -> None:
+    line = "leaderboard: LEADERBOARD_TOPOLOGY=word-cuont is no topology: did you mean word-count?\n"
+    arguments = [*COMMAND, command, "--topology", "word-cuont"]
+    done = subprocess.run(arguments, capture_output=True, text=True, timeout=UNHURRIED_S, check=False)
+    assert (done.returncode, done.stderr, done.stdout) == (2, line, "")
+
+
+def test_a_topology_of_ones_own_is_loaded_from_the_current_directory(tmp_path: Path) -> None:
+    (tmp_path / "towns.py").write_text(
+        "from runtime import Count, Key, PlainText, Store, Stream, Text, Topology\n"
+        'KEY, STREAM = Key("text", Text), Stream("lines", PlainText())\n'
+        'TOWNS = Topology("towns", STREAM, [Store("visits", "visits-by-town", KEY, {"times": Count()})])\n'
+    )
+    program = [str(Path(sys.executable).with_name("leaderboard")), "describe", "--topology", "towns:TOWNS"]
+    done = subprocess.run(program, cwd=tmp_path, capture_output=True, text=True, timeout=UNHURRIED_S, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("Topology: towns\n")
+
+
+def test_a_topology_that_cannot_be_verified_yet_is_one_line_and_status_2() -> None:
+    command = [*COMMAND, "verify", "--topology", "word-count"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=UNHURRIED_S, check=False)
+    line = "leaderboard: topology word-count cannot be verified yet: `verify` knows the boards of leaderboard\n"
+    assert (done.returncode, done.stderr, done.stdout) == (2, line, "")
+
+
+@pytest.mark.parametrize("given", ["lines", "=file", "lines="])
+def test_records_without_a_topic_or_a_file_are_refused_at_once(given: str) -> None:
+    done = CliRunner().invoke(leaderboard, ["load", "--topology", "word-count", "--records", given])
+    assert done.exit_code == 2
+    assert f"{given!r} names no topic with a file: give it as TOPIC=FILE." in done.output
+
+
+def test_files_are_sent_to_the_topics_that_they_are_named_for(
+    broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LEADERBOARD_BOOTSTRAP_SERVERS", broker.bootstrap_servers)
+    (tmp_path / "a").write_text("hello world\n")
+    (tmp_path / "b").write_text("hello kafka\n\n")
+    records = ["--records", f"lines={tmp_path}/a", "--records", f"lines={tmp_path}/b"]
+    done = CliRunner().invoke(leaderboard, ["load", "--topology", "word-count", *records])
+    assert (done.exit_code, done.stdout) == (0, "loaded 3 records\n")
+    done = CliRunner().invoke(leaderboard, ["load", "--topology", "word-count", "--scores", str(tmp_path / "a")])
+    assert isinstance(done.exception, SetupError)
+    assert "is for score-events, which topology word-count does not read: it reads lines" in str(done.exception)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,8 @@ import socket
 import pytest
 
 from app import demo
+from app.settings import Settings
+from app.topologies import load_application
 from tests.drivers.ports import free_port
 
 
@@ -22,6 +24,7 @@ def test_the_port_is_kept_while_the_class_data_is_made(monkeypatch: pytest.Monke
             other.bind(("127.0.0.1", port))
         raise Stopped
 
+    settings = Settings()
     monkeypatch.setattr(demo, "make_spark_class_data", while_made)
     with pytest.raises(Stopped):
-        demo.run_demo(port=port, once=True)
+        demo.run_demo(settings, load_application(settings.topology, depth=settings.depth), port=port, once=True)

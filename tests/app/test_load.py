@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections import defaultdict
+from collections import Counter, defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -10,12 +10,16 @@ import pytest
 
 from app.errors import SetupError
 from app.java.broker import Broker
-from app.load import MAX_RECORD_BYTES, DataFiles, load, sample_files
+from app.load import MAX_RECORD_BYTES, load, sample_files
 from runtime.errors import BrokerUnavailable
 from runtime.kafka.connection import KafkaConnection
-from runtime.kafka.topics import create_missing
+from runtime.kafka.topics import create_missing, inputs_of
 from tests.drivers.topic_reader import all_records
-from topology.leaderboard.topics import INPUTS, PLAYERS, PRODUCTS, SCORE_EVENTS
+from topology.leaderboard.board import LEADERBOARD
+from topology.leaderboard.topics import PLAYERS, PRODUCTS, SCORE_EVENTS
+from topology.word_count import WORD_COUNT
+
+LINES = "lines"
 
 
 async def _all_records(kafka: KafkaConnection, topic: str) -> list[tuple[bytes | None, bytes | None]]:
@@ -29,7 +33,7 @@ def own_broker(tmp_path: Path) -> Broker:
 
 async def test_the_sample_data_arrives_whole_and_makes_the_promised_boards(own_broker: Broker) -> None:
     with own_broker as broker:
-        count = await load(broker.connection, sample_files())
+        count = await load(broker.connection, LEADERBOARD, sample_files(LEADERBOARD, Path()))
         tables = {topic: await _all_records(broker.connection, topic) for topic in (PLAYERS, PRODUCTS)}
         scores = await _all_records(broker.connection, SCORE_EVENTS)
     assert count == len(scores) + sum(map(len, tables.values()))
@@ -57,7 +61,7 @@ async def test_an_empty_value_deletes_and_blank_lines_are_passed_over(own_broker
     players = tmp_path / "players"
     players.write_text('\n9|{"name": "a|b"}\n\n 9 | \n')
     with own_broker as broker:
-        assert await load(broker.connection, DataFiles(players=players)) == 2
+        assert await load(broker.connection, LEADERBOARD, [(PLAYERS, players)]) == 2
         assert await _all_records(broker.connection, PLAYERS) == [(b"9", b'{"name": "a|b"}'), (b"9", None)]
 
 
@@ -66,9 +70,31 @@ async def test_a_byte_order_mark_before_the_first_line_is_no_part_of_it(own_brok
     players.write_text('9|{"name": "a"}\r\n', "utf-8-sig")
     scores.write_text('{"score": 1}\r\n', "utf-8-sig")
     with own_broker as broker:
-        assert await load(broker.connection, DataFiles(players=players, scores=scores)) == 2
+        assert await load(broker.connection, LEADERBOARD, [(PLAYERS, players), (SCORE_EVENTS, scores)]) == 2
         assert await _all_records(broker.connection, PLAYERS) == [(b"9", b'{"name": "a"}')]
         assert await _all_records(broker.connection, SCORE_EVENTS) == [(None, b'{"score": 1}')]
+
+
+async def test_a_file_of_powershell_is_sent_as_what_it_says(own_broker: Broker, tmp_path: Path) -> None:
+    players, scores = tmp_path / "players", tmp_path / "scores"
+    players.write_text('9|{"name": "Zoë"}\r\n8|\r\n', "utf-16", newline="")
+    scores.write_text('{"score": 1}\r{"score": 2}\r\x1a', "utf-16-le", newline="")
+    with own_broker as broker:
+        assert await load(broker.connection, LEADERBOARD, [(PLAYERS, players), (SCORE_EVENTS, scores)]) == 4
+        records = await _all_records(broker.connection, PLAYERS)
+        assert sorted(records) == [(b"8", None), (b"9", '{"name": "Zoë"}'.encode())]
+        assert {value for _, value in await _all_records(broker.connection, SCORE_EVENTS)} == {
+            b'{"score": 1}',
+            b'{"score": 2}',
+        }
+
+
+async def test_a_file_that_is_no_text_is_named_before_anything_is_done(tmp_path: Path) -> None:
+    players, scores = tmp_path / "players", tmp_path / "scores"
+    players.write_text("1|{}\n")
+    scores.write_bytes(b"{}\n\x00\n")
+    with pytest.raises(SetupError, match=f"{scores} line 2 is no text: it has a byte 0x00: save it as UTF-8 text"):
+        await load(KafkaConnection("127.0.0.1:1"), LEADERBOARD, [(PLAYERS, players), (SCORE_EVENTS, scores)])
 
 
 async def test_what_comes_through_a_pipe_is_sent_as_well(own_broker: Broker, tmp_path: Path) -> None:
@@ -77,7 +103,7 @@ async def test_what_comes_through_a_pipe_is_sent_as_well(own_broker: Broker, tmp
     lines = [f'{{"score": {number}}}'.encode() for number in range(10_000)]
     with own_broker as broker, ThreadPoolExecutor() as writer:
         writer.submit(scores.write_bytes, b"\n".join(lines))
-        assert await load(broker.connection, DataFiles(scores=scores)) == len(lines)
+        assert await load(broker.connection, LEADERBOARD, [(SCORE_EVENTS, scores)]) == len(lines)
         assert {value for _, value in await _all_records(broker.connection, SCORE_EVENTS)} == set(lines)
 
 
@@ -92,8 +118,8 @@ async def test_the_number_is_that_of_the_records_that_were_sent(
 
     monkeypatch.setattr("app.load.create_missing", grow)
     with own_broker as broker:
-        await create_missing(broker.connection, INPUTS)
-        assert await load(broker.connection, DataFiles(scores=scores)) == 2
+        await create_missing(broker.connection, inputs_of(LEADERBOARD))
+        assert await load(broker.connection, LEADERBOARD, [(SCORE_EVENTS, scores)]) == 2
 
 
 @pytest.mark.parametrize("line", ["1", '{"id": 1}', "|{}", " | "])
@@ -102,7 +128,7 @@ async def test_a_malformed_line_is_named_before_anything_is_done(tmp_path: Path,
     good.write_text("1|{}\n")
     bad.write_text(f"1|{{}}\n\n{line}\n")
     with pytest.raises(SetupError, match=f"{bad} line 3 has no key: write key.json"):
-        await load(KafkaConnection("127.0.0.1:1"), DataFiles(players=good, products=bad))
+        await load(KafkaConnection("127.0.0.1:1"), LEADERBOARD, [(PLAYERS, good), (PRODUCTS, bad)])
 
 
 async def test_a_record_that_is_too_large_is_named_before_anything_is_done(tmp_path: Path, own_broker: Broker) -> None:
@@ -110,35 +136,84 @@ async def test_a_record_that_is_too_large_is_named_before_anything_is_done(tmp_p
     players.write_text(f"1|{'x' * (MAX_RECORD_BYTES - 1)}\n")
     scores.write_text(f"{{}}\n{'x' * (MAX_RECORD_BYTES + 1)}\n")
     with pytest.raises(SetupError, match=f"{scores} line 2 is a record of more than {MAX_RECORD_BYTES} bytes: make"):
-        await load(KafkaConnection("127.0.0.1:1"), DataFiles(players=players, scores=scores))
+        await load(KafkaConnection("127.0.0.1:1"), LEADERBOARD, [(PLAYERS, players), (SCORE_EVENTS, scores)])
     with own_broker as broker:
-        assert await load(broker.connection, DataFiles(players=players)) == 1, "the largest that Kafka takes by default"
+        assert await load(broker.connection, LEADERBOARD, [(PLAYERS, players)]) == 1, (
+            "the largest that Kafka takes by default"
+        )
 
 
 async def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(SetupError, match=f"{tmp_path}/none cannot be read"):
-        await load(KafkaConnection("127.0.0.1:1"), DataFiles(scores=tmp_path / "none"))
+        await load(KafkaConnection("127.0.0.1:1"), LEADERBOARD, [(SCORE_EVENTS, tmp_path / "none")])
 
 
 async def test_no_broker_is_told_as_such() -> None:
     with pytest.raises(BrokerUnavailable, match=r"127\.0\.0\.1:1"):
-        await load(KafkaConnection("127.0.0.1:1"), sample_files())
+        await load(KafkaConnection("127.0.0.1:1"), LEADERBOARD, sample_files(LEADERBOARD, Path()))
 
 
 def test_the_data_of_the_working_directory_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    players = sample_files().players
-    assert players is not None
-    assert players.is_file()
+    sample = sample_files(LEADERBOARD, Path())
+    assert [topic for topic, _ in sample] == [PLAYERS, PRODUCTS, SCORE_EVENTS]
+    assert all(path.is_file() for _, path in sample)
     (tmp_path / "data").mkdir()
     for name in ("players.json", "products.json", "score-events.json"):
-        assert sample_files().players == players, "not all of the files are there"
+        assert sample_files(LEADERBOARD, Path()) == sample, "not all of the files are there"
         (tmp_path / "data" / name).touch()
-    assert sample_files().players == Path("data/players.json")
+    assert sample_files(LEADERBOARD, Path())[0] == (PLAYERS, Path("data/players.json"))
+
+
+def test_a_sample_file_is_named_as_its_topic_with_any_ending(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    directory = Path("data/mine")
+    directory.mkdir(parents=True)
+    for name in ("lines.more.txt", "line.txt", ".lines.txt.swp", "lines.log"):
+        (directory / name).touch()
+    assert sample_files(WORD_COUNT, Path("mine")) == [(LINES, directory / "lines.log")]
 
 
 def test_sample_data_that_is_nowhere_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("app.load.__file__", str(tmp_path / "app" / "load.py"))
     with pytest.raises(SetupError, match=r"no directory data/ with players.json, .* here: run it where they are"):
-        sample_files()
+        sample_files(LEADERBOARD, Path())
+    with pytest.raises(SetupError, match=r"no directory data/word-count/ with lines.txt here: run it where they are"):
+        sample_files(WORD_COUNT, Path("word-count"))
+
+
+async def test_a_line_of_text_is_a_record_as_it_stands(own_broker: Broker, tmp_path: Path) -> None:
+    lines = tmp_path / "lines"
+    lines.write_bytes(b"\xef\xbb\xbf  hello  world \r\n\n{1|2}\nlast")
+    with own_broker as broker:
+        assert await load(broker.connection, WORD_COUNT, [(LINES, lines)]) == 4
+        sent = await _all_records(broker.connection, LINES)
+    assert sorted(sent, key=str) == sorted(
+        [(None, value) for value in (b"  hello  world ", b"", b"{1|2}", b"last")], key=str
+    )
+
+
+async def test_a_topic_that_the_topology_does_not_read_is_named_before_anything_is_done(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    named = rf"^{tmp_path}/file is for players, which topology word-count does not read: it reads lines$"
+    with pytest.raises(SetupError, match=named):
+        await load(KafkaConnection("127.0.0.1:1"), WORD_COUNT, [(PLAYERS, tmp_path / "file")])
+
+
+async def test_tables_are_sent_first_in_whichever_order_they_are_named(own_broker: Broker, tmp_path: Path) -> None:
+    players, scores = tmp_path / "players", tmp_path / "scores"
+    players.write_text("1|{}\n")
+    scores.write_text("{}\n")
+    with own_broker as broker:
+        await load(broker.connection, LEADERBOARD, [(SCORE_EVENTS, scores), (PLAYERS, players)])
+        table, events = [await all_records(broker.connection, topic) for topic in (PLAYERS, SCORE_EVENTS)]
+    assert table[0].timestamp <= events[0].timestamp
+
+
+async def test_the_sample_of_the_words_makes_the_promised_counts(own_broker: Broker) -> None:
+    with own_broker as broker:
+        await load(broker.connection, WORD_COUNT, sample_files(WORD_COUNT, Path("word-count")))
+        lines = await _all_records(broker.connection, LINES)
+    counts = Counter(word for _, line in lines if line for word in line.decode().split())
+    assert counts == {"hello": 2, "world": 1, "kafka": 3, "streams": 1, "summit": 1}

@@ -14,7 +14,7 @@ import pytest
 
 from app.logs import JsonFormatter, TextFormatter, note_request
 from tests.drivers.cluster import Cluster
-from tests.drivers.fake_queries import board_of
+from tests.drivers.fake_view import board_of
 from tests.waiting import UNHURRIED_S
 
 SCRIPT = """
@@ -123,7 +123,7 @@ async def test_an_id_that_was_made_is_the_same_in_the_log_and_in_the_answer(
     def broken(*_: object) -> None:
         raise RuntimeError("a defect")
 
-    monkeypatch.setattr(cluster.queries[active], "get", broken)
+    monkeypatch.setattr(cluster.views[active], "get", broken)
     response = await cluster.get("/leaderboard/1", at=active)
     assert response.status_code == 500
     (record,) = [each for each in written.records if each.levelno == logging.ERROR]
@@ -140,7 +140,7 @@ async def test_requests_at_once_do_not_mix_their_ids(
     def broken(*_: object) -> None:
         raise RuntimeError("a defect")
 
-    for queries in cluster.queries:
+    for view in cluster.views:
         monkeypatch.setattr(queries, "get", broken)
     await asyncio.gather(*(cluster.get(f"/leaderboard/{each}", x_request_id=f"request-{each}") for each in range(40)))
     logging.getLogger(__name__).info("nobody asked")

@@ -21,6 +21,8 @@ def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_defaults_are_those_of_the_contract() -> None:
     assert read_settings().model_dump() == {
         "bootstrap_servers": "localhost:9092",
+        "topology": "leaderboard",
+        "routes": "",
         "application_id": "leaderboard",
         "host": "0.0.0.0",
         "port": 7000,
@@ -62,6 +64,8 @@ def test_derived_defaults_follow_what_they_derive_from(monkeypatch: pytest.Monke
 
 RIGHT = {
     "bootstrap_servers": ["kafka:9092", "a:1,b:65535", "[::1]:9092", "10.0.0.1:9092", "k_1.local.:9092", "é:1"],
+    "topology": ["leaderboard", "word-count", "shop.orders:ORDERS"],
+    "routes": ["", "shop.orders:routes"],
     "application_id": ["a", "board.v2_x-1", "x" * 200, "...", ".a"],
     "host": ["127.0.0.1", "::"],
     "port": ["1", "65535"],
@@ -114,6 +118,8 @@ WRONG = {
         "a:1;b:2",
         "kafka..local:9092",
     ],
+    "topology": ["", "a b", "Word-Count", "a:", ":b", "a:b:c"],
+    "routes": ["routes", "a:", "a b:c"],
     "application_id": ["", "a b", "a/b", "é", "x" * 201, "a\n", ".", ".."],
     "host": ["", "a b"],
     "port": ["", "0", "65536", "-1", "7000.5", "http"],
@@ -202,6 +208,29 @@ def test_stores_and_checkpoint_never_share_a_directory(monkeypatch: pytest.Monke
         read_settings()
     monkeypatch.setenv("LEADERBOARD_CHECKPOINT_URI", "hdfs://name/c")
     assert read_settings().application_id == "checkpoint"
+
+
+def test_the_application_is_called_as_its_topology_unless_it_is_given_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert read_settings(topology="word-count").application_id == "word-count"
+    assert read_settings(topology="shop:ORDERS").named_for("orders").application_id == "orders"
+    monkeypatch.setenv("LEADERBOARD_APPLICATION_ID", "mine")
+    assert read_settings(topology="shop:ORDERS").named_for("orders").application_id == "mine"
+
+
+def test_a_topology_whose_stores_would_lie_with_the_checkpoint_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("LEADERBOARD_STATE_DIR", str(tmp_path))
+    settings = read_settings(topology="shop:CHECKPOINT")
+    with pytest.raises(SetupError, match=f"_ID=checkpoint cannot be used: .* in {tmp_path}/checkpoint with .*: choose"):
+        settings.named_for("checkpoint")
+
+
+def test_what_is_given_otherwise_counts_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LEADERBOARD_TOPOLOGY", "a b")
+    assert read_settings(topology="word-count").topology == "word-count"
+    with pytest.raises(SetupError, match=r"^LEADERBOARD_TOPOLOGY=c d cannot be used: what is computed and served, "):
+        read_settings(topology="c d")
 
 
 @pytest.mark.parametrize("port", [" 7001", "+7001", "7001.0", "7_001"])

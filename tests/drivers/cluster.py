@@ -12,12 +12,17 @@ from starlette.types import ASGIApp
 from api.components import Components, PeerSettings, Stopping
 from api.http.auth import Tokens
 from api.http.delivery import Sharing
+from api.leaderboard.own import leaderboard_routes
 from api.main import create_app
+from api.own import OwnRoutes
 from runtime.cluster.host_metadata import ClusterMap, HostInfo, HostMetadata
+from runtime.declaration import Topology
+from runtime.description import describe
+from runtime.keys import KeyValue
 from runtime.measures import Measures
-from tests.drivers.fake_queries import RESTORING, Boards, FakeQueries
+from tests.drivers.declared import leaderboard
+from tests.drivers.fake_view import RESTORING, FakeView, Rows
 from tests.drivers.streams import AppStream, Events, StreamBody
-from topology.leaderboard.shown import ServedEntry
 
 
 @dataclass
@@ -58,7 +63,7 @@ class Network(httpx.AsyncBaseTransport):
             raise self.errors[host]
         if host not in self.apps:
             raise httpx.ConnectError("nobody listens")
-        if request.url.path == "/internal/events":
+        if request.url.path.startswith("/internal/") and request.url.path.endswith("/events"):
             return await self._stream(host, request)
         return await _transport_to(self.apps[host]).handle_async_request(request)
 
@@ -79,30 +84,39 @@ def _transport_to(app: ASGIApp) -> httpx.ASGITransport:
 
 
 class Cluster:
-    """Instances that share their boards; partition p is active on instance p modulo `size`, standby on the next one.
+    """Instances that share the rows of a store; partition p is active on instance p modulo `size`, standby on the next one.
 
     Args:
-        boards: product id to visible entries.
+        rows: of the topology's first store, what is shown by key; other stores are empty.
         size: how many instances.
-        partitions: how many partitions the store has.
+        partitions: how many partitions each store has.
         depth: the most entries served of a board.
         sharing: who else may use answers.
         tokens: who may ask each instance; by default all may.
+        topology: what runs; by default the leaderboard of this depth.
+        own: what it answers beside what every one does.
+
+    Attributes:
+        views: of that store, by instance.
     """
 
     def __init__(
         self,
-        boards: Boards,
+        rows: Rows,
         size: int = 3,
         partitions: int = 4,
         depth: int = 10,
         sharing: Sharing | None = None,
         tokens: Sequence[Tokens] = (),
+        topology: Topology | None = None,
+        own: OwnRoutes = leaderboard_routes,
     ) -> None:
+        topology = topology or leaderboard(depth)
+        first, *others = topology.stores
         self.clock = Clock()
         self.network = Network()
         self.hosts = [HostInfo(f"instance-{number}", 7000) for number in range(size)]
-        self.queries = [FakeQueries(boards, partitions) for _ in self.hosts]
+        self.views = [FakeView(first, rows, partitions) for _ in self.hosts]
         self.stopping = [Stopping() for _ in self.hosts]
         self.not_ready: str | None = None
         self.measures = Measures()
@@ -110,16 +124,20 @@ class Cluster:
         for number, host in enumerate(self.hosts):
             active = {each for each in range(partitions) if each % size == number}
             standby = {each for each in range(partitions) if (each + 1) % size == number} - active
-            self.queries[number].hold(active)
-            self.queries[number].hold(standby, "standby", lag=number)
+            self.views[number].hold(active)
+            self.views[number].hold(standby, "standby", lag=number)
             members.append(HostMetadata(host, frozenset(active), frozenset(standby), runs_stream=number == 0))
         self.map = ClusterMap(tuple(members), partitions, generation=1)
         for number, host in enumerate(self.hosts):
+            empty = [FakeView(each, {}, partitions) for each in others]
+            for view in empty:
+                view.statuses = self.views[number].statuses
             components = Components(
-                queries=self.queries[number],
+                topology=topology,
+                stores={view.store.name: view for view in (self.views[number], *empty)},
+                description=describe(topology),
                 cluster=lambda: self.map,
                 host=host,
-                depth=depth,
                 ready=lambda: self.not_ready,
                 measures=lambda: self.measures,
                 peers=PeerSettings(down_for_s=2.0),
@@ -129,7 +147,7 @@ class Cluster:
                 sharing=sharing or Sharing(),
                 stopping=self.stopping[number],
             )
-            self.network.apps[host] = create_app(components)
+            self.network.apps[host] = create_app(components, own)
 
     def kill(self, number: int, error: Exception | None = None) -> None:
         """Let every request to an instance fail, from now on."""
@@ -153,33 +171,33 @@ class Cluster:
         headers = {"last-event-id": last_event_id} if last_event_id else {}
         return Events(await AppStream(self.network.apps[self.hosts[at]], target, headers).open())
 
-    def change(self, product_id: int, entries: list[ServedEntry], at: Sequence[int] | None = None) -> None:
-        """Have a board read differently from now on: at some instances, by default at all."""
+    def change(self, key: KeyValue, row: Any, at: Sequence[int] | None = None) -> None:
+        """Have a row read differently from now on: at some instances, by default at all."""
         for number in range(len(self.hosts)) if at is None else at:
-            queries = self.queries[number]
-            queries.shared_boards = {**queries.shared_boards, product_id: entries}
-            queries.advance(queries.partition_for(product_id))
-            queries.changed(product_id)
+            view = self.views[number]
+            view.shared_rows = {**view.shared_rows, key: row}
+            view.advance(view.partition_for(key))
+            view.changed(key)
 
     async def get(self, target: str, at: int = 0, **headers: str) -> httpx.Response:
         """Ask one instance; underscores in names of headers stand for dashes."""
         async with self.client(at) as client:
             return await client.get(target, headers={name.replace("_", "-"): text for name, text in headers.items()})
 
-    def holders(self, product_id: int) -> tuple[int, int, int]:
-        """Return the numbers of the active, the standby and another instance for a product."""
-        active = self.queries[0].partition_for(product_id) % len(self.hosts)
+    def holders(self, key: KeyValue) -> tuple[int, int, int]:
+        """Return the numbers of the active, the standby and another instance for a key."""
+        active = self.views[0].partition_for(key) % len(self.hosts)
         return active, (active + 1) % len(self.hosts), (active + 2) % len(self.hosts)
 
 
-def cluster_with_everything(boards: Boards, **settings: Any) -> Cluster:
+def cluster_with_everything(rows: Rows, **settings: Any) -> Cluster:
     """Return three instances with local, forwarded, standby and missing copies.
 
     Args:
-        boards: product id to visible entries.
+        rows: what is shown, by key.
         settings: further ones of the cluster.
     """
-    cluster = Cluster(boards, **settings)
-    cluster.queries[1].statuses[1] = RESTORING
-    cluster.queries[2].statuses.clear()
+    cluster = Cluster(rows, **settings)
+    cluster.views[1].statuses[1] = RESTORING
+    cluster.views[2].statuses.clear()
     return cluster

@@ -13,13 +13,15 @@ from contextlib import contextmanager
 import uvloop
 from starlette.types import ASGIApp
 
-from api.components import Components, PeerSettings
+from api.components import PeerSettings
 from api.http.auth import Tokens
+from api.leaderboard.own import leaderboard_routes
 from api.main import create_app
 from app.server.connection import Limits
 from app.server.http_server import HttpServer
 from runtime.cluster.host_metadata import ClusterMap, HostInfo, HostMetadata
-from tests.drivers.fake_queries import Boards, FakeQueries
+from tests.drivers.declared import boards_view, components_of
+from tests.drivers.fake_view import Boards, FakeView
 from tests.drivers.ports import free_port
 
 EVERY_PARTITION = frozenset(range(4))
@@ -68,22 +70,16 @@ def serving(app: ASGIApp, host: HostInfo, limits: Limits | None = None) -> Itera
 
 def app_alone(boards: Boards, host: HostInfo, tokens: Tokens | None = None) -> ASGIApp:
     """Return the application of an instance that is active for every partition, the only one of its cluster."""
-    queries = FakeQueries(boards)
-    queries.hold(EVERY_PARTITION)
+    view = boards_view(boards)
+    view.hold(EVERY_PARTITION)
     cluster = ClusterMap((HostMetadata(host, EVERY_PARTITION, runs_stream=True),), len(EVERY_PARTITION))
-    return app_of(queries, lambda: cluster, host, tokens)
+    return app_of(view, lambda: cluster, host, tokens)
 
 
-def app_of(
-    queries: FakeQueries, cluster: Callable[[], ClusterMap], host: HostInfo, tokens: Tokens | None = None
-) -> ASGIApp:
+def app_of(view: FakeView, cluster: Callable[[], ClusterMap], host: HostInfo, tokens: Tokens | None = None) -> ASGIApp:
     """Return the application of one instance of a cluster, joined to the others by the network."""
-    return create_app(
-        Components(
-            queries=queries, cluster=cluster, host=host, depth=10, ready=lambda: None, peers=_PATIENT,
-            tokens=tokens or Tokens(),
-        )
-    )  # fmt: skip
+    components = components_of(view, cluster=cluster, host=host, peers=_PATIENT, tokens=tokens or Tokens())
+    return create_app(components, leaderboard_routes)
 
 
 def exchange(host: HostInfo, sent: bytes, *, end: bool = False, piece_bytes: int = 0, within_s: float = 60) -> bytes:

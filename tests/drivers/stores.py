@@ -1,25 +1,30 @@
-"""A topology driver for the stores: feed records, ask queries. No Kafka, no disk, no waiting."""
+"""A driver for the copies of one instance and what is served of them: feed records, ask the view. No Kafka, no disk."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from runtime.serving.queries import Queries
-from topology.leaderboard.records import Board, Entry
-
-from runtime.copies.result_copy import BoardCopy
-from runtime.copies.status import CopyStatus
-from runtime.copies.store_copy import Shared, StoreCopy, UnusableRecords
-from runtime.copies.table_copy import TableCopy, TableName
+from runtime.copies.copies import Copies, names_of
+from runtime.copies.result_copy import ResultCopy, ResultRecord
+from runtime.copies.store_copy import StoreCopy
+from runtime.copies.table_copy import TableCopy
+from runtime.declaration import Topology
+from runtime.kafka.ids import TopicDescription
 from runtime.kafka.partitioner import partition_for
+from runtime.keys import KeyValue
+from runtime.results import Result
+from runtime.serving.local_view import LocalView
 from runtime.serving.rendered_view import RenderedView
+from runtime.serving.view import EVERYTHING
+from runtime.serving.views import views_of
 from runtime.stores.memory import MemoryStores
-from runtime.stores.protocol import Stores
+from runtime.stores.protocol import StateStores
+from tests.drivers.readings import PEAKS, Highest, names_and_levels, readings
 
-C = TypeVar("C", bound=StoreCopy)
+T = TypeVar("T")
 
 TOPIC_ID = "c5a1f0de-0000-4000-8000-000000000001"
 
@@ -31,116 +36,146 @@ class FedRecord:
     offset: int
     key: bytes | None
     value: bytes | None
+    timestamp: int | None = 0
+    headers: Sequence[tuple[str, bytes]] = ()
 
 
-class StoresDriver:
-    """The stores of one instance, filled by hand.
+class CopiesDriver:
+    """The copies of one instance, filled by hand.
 
     Args:
-        partitions: how many partitions `leader-boards` has; tables have one.
-        places: how many entries a merged list of a board keeps.
+        topology: of what.
+        partitions: how many each result topic has; tables have one.
         stores: where the data is; in memory by default.
 
     Attributes:
-        queries: asks the stores.
-        view: what the queries read.
-        unusable: the records that could not be used.
+        copies: what is held.
+        views: what is served, by store.
+        now_ms: wall-clock time.
     """
 
-    def __init__(self, partitions: int = 4, places: int = 20, stores: Stores | None = None) -> None:
-        self.stores: Stores = stores or MemoryStores()
-        self.unusable = UnusableRecords()
-        self.view = RenderedView(
-            self.stores.opened("leader-boards"), self.stores.opened("players"), self.stores.opened("products")
-        )
-        self.queries = Queries(self.view, self)
-        self._partitions = partitions
-        shared = Shared(self.view, self.unusable, now_ms=lambda: 0)
-        self.boards = [self._board_copy(partition, shared, places) for partition in range(partitions)]
-        self.tables = {name: self._table_copy(name, shared) for name in _TABLES}
-        for partition in range(partitions):
-            self.view.partition_ready(partition)
-
-    @property
-    def partition_count(self) -> int:
-        return self._partitions
+    def __init__(self, topology: Topology, partitions: int = 4, stores: StateStores | None = None) -> None:
+        self.topology = topology
+        self.stores: StateStores = stores or MemoryStores(names_of(topology))
+        self.partitions = partitions
+        self.now_ms = 0
+        self.copies = Copies(topology, self.stores, now_ms=lambda: self.now_ms)
+        self.views: Mapping[str, LocalView] = views_of(self.copies)
+        self.copies.assign(range(partitions))
+        topics = {store.topic: TopicDescription(TOPIC_ID, partitions) for store in topology.stores}
+        topics |= {table.topic: TopicDescription(TOPIC_ID, 1) for table in topology.tables}
+        for copy in finished(self.copies.topics_described(topics)):
+            if copy.fill is None:
+                copy.begin(TOPIC_ID, 0)
+            copy.resume(copy.position)
+        self.copies.progressed()
 
     @property
     def all_partitions(self) -> range:
-        return range(self._partitions)
+        return range(self.partitions)
 
-    def copy_status(self, partition: int) -> CopyStatus:
-        held = partition < self._partitions
-        return CopyStatus(can_answer=held, caught_up=held, lag=0, reason="" if held else "no such partition")
+    @property
+    def unusable(self) -> Mapping[tuple[str, str], int]:
+        """The records that could not be used, by topic and reason."""
+        return self.copies.unusable.counts
 
-    def name(self, table: TableName, names: dict[int, str | None]) -> None:
+    def copy(self, store: str, partition: int = 0) -> ResultCopy:
+        """Return the copy of a store's partition."""
+        return self.copies.results[store].copies[partition]
+
+    def table(self, topic: str) -> TableCopy:
+        """Return the copy of a table's only partition."""
+        return self.copies.tables[topic].copies[0]
+
+    def name(self, table: str, names: Mapping[int, str | None]) -> None:
         """Create, rename or delete (None) rows of a table."""
         for row_id, name in names.items():
             value = None if name is None else json.dumps({"id": row_id, "name": name}).encode()
-            self.feed_table(table, str(row_id).encode(), value)
+            feed(self.table(table), str(row_id).encode(), value)
 
-    def board(self, product_id: int, board: Board | None) -> None:
-        """Publish one board, or a delete."""
-        value = None if board is None else board.to_json()
-        self.feed_board(str(product_id).encode(), value, partition_for(product_id, self._partitions))
+    def publish(self, store: str, key: KeyValue, result: Result | None, partition: int | None = None) -> None:
+        """Publish a result, or a delete; in the partition where it belongs, or in another one."""
+        home = partition_for(key, self.partitions) if partition is None else partition
+        value = None if result is None else self.topology.store(store).record.to_json(result.values)
+        feed(self.copy(store, home), str(key).encode(), value, () if result is None else result.made.to_headers())
 
-    def feed_board(self, key: bytes | None, value: bytes | None, partition: int = 0) -> None:
-        """Publish anything to `high-scores`."""
-        _feed(self.boards[partition], key, value)
+    def publish_again(self, record: ResultRecord) -> None:
+        """Publish what a copy has to be published."""
+        copy = next(held for held in self.copies.results.values() if held.store.topic == record.topic)
+        feed(copy.copies[record.partition], record.key, record.value, record.headers)
 
-    def feed_table(self, table: TableName, key: bytes | None, value: bytes | None) -> None:
-        """Publish anything to a table's topic."""
-        _feed(self.tables[table], key, value)
 
-    def get(self, product_id: int, limit: int = 3) -> list[tuple[str, float]] | None:
-        """Return a board as names and scores, or None when there is none to show."""
-        rendered = self.queries.get(product_id, limit)
-        return None if rendered is None else names_and_scores(json.loads(rendered.body))
+class StoresDriver(CopiesDriver):
+    """The highest readings of stations, and their tables; see `tests.drivers.readings`.
+
+    Args:
+        partitions: how many partitions the store has.
+        kept: how many readings a station keeps.
+        stores: where the data is.
+
+    Attributes:
+        view: what is served of the stations.
+    """
+
+    def __init__(self, partitions: int = 4, kept: int = 20, stores: StateStores | None = None) -> None:
+        super().__init__(readings(kept), partitions, stores)
+        view = self.views[PEAKS]
+        assert isinstance(view, RenderedView)
+        self.view = view
+
+    def station(self, station_id: int, result: Result | None) -> None:
+        """Publish the readings of a station, or a delete."""
+        self.publish(PEAKS, station_id, result)
+
+    def stored(self, station_id: int) -> Result | None:
+        """Return what the store holds of a station."""
+        return self.held(self.copy(PEAKS, partition_for(station_id, self.partitions)), station_id)
+
+    def held(self, copy: ResultCopy, station_id: int) -> Result | None:
+        """Return what a copy holds of a station."""
+        from runtime.results import from_stored
+
+        store = self.topology.store(PEAKS)
+        stored = copy.store.get(store.key.type.encode(station_id))
+        return None if stored is None else from_stored(store.record, stored)
+
+    def feed(self, key: bytes | None, value: bytes | None, result: Result | None = None, partition: int = 0) -> None:
+        """Publish anything, with the headers of a result or without."""
+        feed(self.copy(PEAKS, partition), key, value, () if result is None else result.made.to_headers())
+
+    def get(self, station_id: int, limit: int = 3) -> list[tuple[str, float]] | None:
+        """Return a row as names and levels, or None when there is none to show."""
+        rendered = self.view.get(station_id, limit)
+        return None if rendered is None else names_and_levels(json.loads(rendered.body))
 
     def all(self, limit: int = 3) -> dict[int, list[tuple[str, float]]]:
-        """Return every board as names and scores, ascending."""
-        boards = self.queries.boards(self.all_partitions, limit)
-        return {product_id: names_and_scores(json.loads(body)) for product_id, body in boards}
-
-    def _board_copy(self, partition: int, shared: Shared, places: int) -> BoardCopy:
-        store = self.stores.open("leader-boards", partition)
-        copy = BoardCopy("high-scores", partition, store, shared, lambda: None, places)
-        copy.partition_count = self._partitions
-        return _begun(copy)
-
-    def _table_copy(self, name: TableName, shared: Shared) -> TableCopy:
-        return _begun(TableCopy(name, name, 0, self.stores.open(name, 0), shared, lambda: None))
+        """Return every row as names and levels, ascending."""
+        rows = self.view.rows(self.all_partitions, EVERYTHING, limit)
+        return {station_id: names_and_levels(json.loads(body)) for station_id, body in rows}
 
 
-_TABLES: tuple[TableName, ...] = ("players", "products")
+def value_of(result: Result) -> bytes:
+    """Return a result of readings as a record's value."""
+    return Highest(20).to_json(result.values)
 
 
-def entries(*scores: tuple[int, float], first_offset: int = 0) -> tuple[Entry, ...]:
-    """Return entries from players and scores, each from an event of its own."""
-    return tuple(
-        Entry(float(score), 1_700_000_000_000 + index, 0, first_offset + index, player_id)
-        for index, (player_id, score) in enumerate(scores)
-    )
+def stations_to_publish(copy: ResultCopy, for_s: float = 0.0) -> list[int]:
+    """Return the stations that a copy has to be published again."""
+    return [int(record.key) for record in copy.lacking(for_s)]
 
 
-def board(*scores: tuple[int, float], pending: Iterable[tuple[int, float]] = (), generation: int = 1) -> Board:
-    """Return a board from players and scores, best first."""
-    return Board(generation, entries(*scores), entries(*pending, first_offset=1000))
-
-
-def names_and_scores(served: list[dict[str, Any]]) -> list[tuple[str, float]]:
-    """Shorten the JSON of a board."""
-    return [(entry["playerName"], entry["score"]) for entry in served]
-
-
-def _begun(copy: C) -> C:
-    if copy.fill is None:
-        copy.begin(TOPIC_ID, 0)
-    copy.resume(copy.position)
-    return copy
-
-
-def _feed(copy: StoreCopy, key: bytes | None, value: bytes | None) -> None:
-    record = FedRecord(copy.position, key, value)
+def feed(copy: StoreCopy, key: bytes | None, value: bytes | None, headers: Iterable[tuple[str, bytes]] = ()) -> None:
+    """Have a copy read one record."""
+    record = FedRecord(copy.position, key, value, headers=tuple(headers))
     copy.end = copy.position + 1
     copy.apply([record], 0)
+
+
+def finished(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run what only gives others a turn, without an event loop."""
+    try:
+        while True:
+            coroutine.send(None)
+    except StopIteration as stop:
+        value: T = stop.value
+        return value

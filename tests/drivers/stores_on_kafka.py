@@ -1,31 +1,38 @@
-"""The stores of one instance on a real broker: topics of its own, a producer, a materializer, queries."""
+"""The stores of one instance on a real broker: topics of its own, a producer, a materializer, a view."""
 
 from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient
-from runtime.serving.queries import Queries
-from topology.leaderboard.records import Board
 
+from runtime.copies.copies import Copies, names_of
 from runtime.copies.fill_session import FillOptions
-from runtime.copies.materializer import FilledFrom, Materializer, Republish
+from runtime.copies.materializer import Materializer
+from runtime.copies.republisher import Publish, Republisher
+from runtime.copies.result_copy import ResultRecord
+from runtime.declaration import Topology
 from runtime.kafka.connection import KafkaConnection
 from runtime.kafka.ids import topic_ids
 from runtime.kafka.partitioner import partition_for
 from runtime.kafka.topics import TopicSpec, create_missing
+from runtime.results import Result
 from runtime.serving.rendered_view import RenderedView
+from runtime.serving.views import views_of
 from runtime.stores.directory import StateDirectory
-from runtime.stores.protocol import Stores
+from runtime.stores.memory import MemoryStores
+from runtime.stores.protocol import StateStores
 from tests.drivers.eventually import eventually
-from tests.drivers.stores import names_and_scores
+from tests.drivers.readings import PEAKS, SENSORS, STATIONS, names_and_levels, readings
+from tests.drivers.stores import value_of
 
-QUICK = FillOptions(upkeep_every_s=0.1, retry_after_s=0.1, lacking_for_s=0.2)
+QUICK = FillOptions(upkeep_every_s=0.1, retry_after_s=0.1)
+_LACKING_FOR_S = 0.2
 
 
 class StoreTopics:
@@ -34,19 +41,33 @@ class StoreTopics:
     Args:
         kafka: how to connect.
         partitions: of each topic.
+
+    Attributes:
+        peaks: the topic of the results.
+        sensors: the topic of a table, as is `stations`.
+        stations: see `sensors`.
     """
 
     def __init__(self, kafka: KafkaConnection, partitions: int = 4) -> None:
-        prefix = f"stores-{uuid.uuid4()}-"
-        self.names = FilledFrom(f"{prefix}high-scores", f"{prefix}players", f"{prefix}products")
+        self._prefix = f"stores-{uuid.uuid4()}-"
+        self.peaks = self.topology().store(PEAKS).topic
+        self.sensors, self.stations = (f"{self._prefix}{table}" for table in (SENSORS, STATIONS))
         self.kafka = kafka
         self.partitions = partitions
         self._producer: AIOKafkaProducer | None = None
 
+    def topology(self, kept: int = 20) -> Topology:
+        """Return the topology on these topics."""
+        return readings(kept, self._prefix)
+
+    def stores(self) -> MemoryStores:
+        """Return stores in memory for it."""
+        return MemoryStores(names_of(self.topology()))
+
     async def create(self, *names: str) -> None:
         """Create these topics, or all."""
         compacted = {"cleanup.policy": "compact,delete"}  # "delete" allows to truncate
-        wanted = names or (self.names.high_scores, self.names.players, self.names.products)
+        wanted = names or (self.peaks, self.sensors, self.stations)
         specs = [TopicSpec(name, self.partitions, compacted) for name in wanted]
         await create_missing(self.kafka, specs)
 
@@ -62,24 +83,43 @@ class StoreTopics:
         # A producer would go on with the offsets and the metadata of the old topic.
         await self.close()
 
-    async def name(self, topic: str, names: dict[int, str | None]) -> None:
+    async def name(self, topic: str, names: Mapping[int, str | None]) -> None:
         """Create, rename or delete (None) rows of a table."""
         for row_id, name in names.items():
             value = None if name is None else json.dumps({"id": row_id, "name": name}).encode()
             await self.send(topic, str(row_id).encode(), value, partition_for(row_id, self.partitions))
 
-    async def board(self, product_id: int, board: Board | None) -> None:
-        """Publish a board, or a delete."""
-        value = None if board is None else board.to_json()
-        key = str(product_id).encode()
-        await self.send(self.names.high_scores, key, value, partition_for(product_id, self.partitions))
+    async def station(self, station_id: int, result: Result | None) -> None:
+        """Publish the readings of a station, or a delete."""
+        if result is None:
+            home = partition_for(station_id, self.partitions)
+            await self.send(self.peaks, str(station_id).encode(), None, home)
+        else:
+            await self.publish(self.record(station_id, result))
 
-    async def send(self, topic: str, key: bytes | None, value: bytes | None, partition: int) -> None:
+    def record(self, station_id: int, result: Result) -> ResultRecord:
+        """Return the record of a result, for the partition where it belongs."""
+        home = partition_for(station_id, self.partitions)
+        return ResultRecord(self.peaks, home, str(station_id).encode(), value_of(result), result.made.to_headers())
+
+    async def publish(self, record: ResultRecord) -> None:
+        """Publish a result."""
+        await self.send(record.topic, record.key, record.value, record.partition, record.headers)
+
+    async def send(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        partition: int,
+        headers: Sequence[tuple[str, bytes]] = (),
+        timestamp_ms: int | None = None,
+    ) -> None:
         """Publish anything, and return when the broker has it."""
         if self._producer is None:
             self._producer = AIOKafkaProducer(**self.kafka.for_aiokafka())
             await self._producer.start()
-        await self._producer.send_and_wait(topic, value, key, partition)
+        await self._producer.send_and_wait(topic, value, key, partition, timestamp_ms, headers)
 
     async def close(self) -> None:
         """Close the producer; the next record opens another."""
@@ -92,56 +132,60 @@ class StoresOnKafka:
     """The stores of a started instance.
 
     Attributes:
-        materializer: fills the stores.
+        copies: what is held.
+        materializer: fills the copies.
         stores: what is filled.
-        view: follows the materializer.
-        queries: asks the view.
+        view: follows the copies.
     """
 
     def __init__(
-        self, topics: StoreTopics, stores: Stores, republish: Republish | None, options: FillOptions, places: int
+        self,
+        kafka: KafkaConnection,
+        topology: Topology,
+        stores: StateStores,
+        publish: Publish | None,
+        options: FillOptions,
     ) -> None:
         self.stores = stores
-        self.view = RenderedView(
-            self.stores.opened("leader-boards"), self.stores.opened("players"), self.stores.opened("products")
-        )
-        self.materializer = Materializer(
-            topics.kafka,
-            self.stores,
-            self.view,
-            places=places,
-            republish=republish,
-            topics=topics.names,
-            options=options,
-        )
-        self.queries = Queries(self.view, self.materializer)
+        self.copies = Copies(topology, stores)
+        view = views_of(self.copies)[PEAKS]
+        assert isinstance(view, RenderedView)
+        self.view = view
+        self._republisher = None if publish is None else Republisher(self.copies, publish, _LACKING_FOR_S)
+        self.materializer = Materializer(kafka, self.copies, self._republisher, options)
+
+    def publish_for(self, partitions: Iterable[int]) -> None:
+        """Have what the topics lack of these partitions published again."""
+        assert self._republisher is not None, "it was given no way to publish"
+        self._republisher.set_partitions(partitions)
 
     @property
     def caught_up(self) -> bool:
         """Whether every partition that it holds is."""
-        held = self.materializer.held
+        held = self.copies.held
         return bool(held) and all(status.caught_up for status in held.values())
 
-    def get(self, product_id: int, limit: int = 3) -> list[tuple[str, float]] | None:
-        """Return a board as names and scores, or None when there is none to show."""
-        rendered = self.queries.get(product_id, limit)
-        return None if rendered is None else names_and_scores(json.loads(rendered.body))
+    def get(self, station_id: int, limit: int = 3) -> list[tuple[str, float]] | None:
+        """Return a row as names and levels, or None when there is none to show."""
+        rendered = self.view.get(station_id, limit)
+        return None if rendered is None else names_and_levels(json.loads(rendered.body))
 
 
 @asynccontextmanager
 async def running(
     topics: StoreTopics,
-    where: Path | Stores,
+    where: Path | StateStores,
     partitions: range | None = None,
-    republish: Republish | None = None,
+    publish: Publish | None = None,
     options: FillOptions = QUICK,
-    places: int = 20,
+    kept: int = 20,
 ) -> AsyncIterator[StoresOnKafka]:
     """Run the stores of an instance that holds all partitions, or these; in a state directory, or in given stores."""
-    stores = StateDirectory(where, "app") if isinstance(where, Path) else where
-    instance = StoresOnKafka(topics, stores, republish, options, places)
+    topology = topics.topology(kept)
+    stores = StateDirectory(where, "app", names_of(topology)) if isinstance(where, Path) else where
+    instance = StoresOnKafka(topics.kafka, topology, stores, publish, options)
     await instance.materializer.start()
-    instance.materializer.assign(range(topics.partitions) if partitions is None else partitions)
+    instance.copies.assign(range(topics.partitions) if partitions is None else partitions)
     try:
         yield instance
     finally:

@@ -1,43 +1,44 @@
 """Whatever happens in whatever order, the view shows what the stores say."""
 
+import json
+
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
-from topology.leaderboard.records import Board
 
-from tests.drivers.stores import TOPIC_ID, StoresDriver, entries
-from topology.leaderboard.shown import Rendered, render, visible
+from runtime.results import Made, Result, from_stored
+from runtime.serving.view import Range, Rendered, tagged
+from runtime.stores.table_rows import certain_fields
+from tests.drivers.readings import LIMITS, PEAKS, SENSORS, STATIONS, peaks
+from tests.drivers.stores import TOPIC_ID, StoresDriver
 
 IDS = st.integers(-2, 4)
 NAMES = st.none() | st.sampled_from(["a", "b"])
-SCORES = st.lists(st.tuples(IDS, st.integers(0, 9)), max_size=6)
-BOARDS = st.none() | st.builds(
-    lambda generation, known, pending: Board(generation, entries(*known), entries(*pending, first_offset=100)),
-    st.integers(1, 3),
-    SCORES,
-    SCORES,
+LEVELS = st.lists(st.tuples(IDS, st.integers(0, 9)), max_size=6)
+RESULTS = st.none() | st.builds(
+    lambda generation, levels: Result(Made(generation), peaks(*levels)), st.integers(1, 3), LEVELS
 )
 
 
 class ViewMachine(RuleBasedStateMachine):
-    """Compares the view with a rendering of every board from the stores."""
+    """Compares the view with a rendering of every row from the stores."""
 
     def __init__(self) -> None:
         super().__init__()
         self.driver = StoresDriver(partitions=2)
         self.last_seen: tuple[int, object] = (-1, None)
 
-    @rule(product=IDS, board=BOARDS)
-    def publish(self, product: int, board: Board | None) -> None:
-        self.driver.board(product, board)
+    @rule(station=IDS, result=RESULTS)
+    def publish(self, station: int, result: Result | None) -> None:
+        self.driver.station(station, result)
 
-    @rule(player=IDS, name=NAMES)
-    def name_player(self, player: int, name: str | None) -> None:
-        self.driver.name("players", {player: name})
+    @rule(sensor=IDS, name=NAMES)
+    def name_sensor(self, sensor: int, name: str | None) -> None:
+        self.driver.name(SENSORS, {sensor: name})
 
-    @rule(product=IDS, name=NAMES)
-    def name_product(self, product: int, name: str | None) -> None:
-        self.driver.name("products", {product: name})
+    @rule(station=IDS, name=NAMES)
+    def name_station(self, station: int, name: str | None) -> None:
+        self.driver.name(STATIONS, {station: name})
 
     @rule()
     def warm_up(self) -> None:
@@ -51,58 +52,65 @@ class ViewMachine(RuleBasedStateMachine):
     @rule(partition=st.integers(0, 1), empty=st.booleans())
     def reset_partition(self, partition: int, empty: bool) -> None:
         if empty:
-            self.driver.boards[partition].begin(TOPIC_ID, 0)
+            self.driver.copy(PEAKS, partition).begin(TOPIC_ID, 0)
         self.driver.view.partition_reset(partition)
 
     @rule()
-    def reset_players(self) -> None:
-        self.driver.tables["players"].begin(TOPIC_ID, 0)
+    def reset_sensors(self) -> None:
+        self.driver.table(SENSORS).begin(TOPIC_ID, 0)
         self.driver.view.tables_reset()
 
     @rule(partition=st.integers(0, 1))
     def be_ready(self, partition: int) -> None:
         self.driver.view.partition_ready(partition)
 
-    @rule(product=IDS, limit=st.integers(1, 5))
-    def get(self, product: int, limit: int) -> None:
-        assert self.driver.queries.get(product, limit) == self.expected(limit).get(product)
+    @rule(station=IDS, limit=st.integers(1, 5))
+    def get(self, station: int, limit: int) -> None:
+        assert self.driver.view.get(station, limit) == self.expected(limit).get(station)
 
     @rule(first=IDS, last=IDS, limit=st.sampled_from([2, 3]))
     def get_range(self, first: int, last: int, limit: int) -> None:
         expected = [
-            (product, shown.body) for product, shown in self.expected(limit).items() if first <= product <= last
+            (station, shown.body) for station, shown in self.expected(limit).items() if first <= station <= last
         ]
-        assert self.driver.queries.boards([0, 1], limit, first, last) == expected
+        assert self.driver.view.rows([0, 1], Range(first, last), limit) == expected
 
     @rule(partitions=st.lists(st.integers(0, 1), unique=True))
     def count(self, partitions: list[int]) -> None:
-        expected = [p for p in self.expected(3) if self.driver.queries.partition_for(p) in partitions]
-        assert self.driver.queries.count(partitions) == len(expected)
+        expected = [p for p in self.expected(3) if self.driver.view.partition_for(p) in partitions]
+        assert self.driver.view.count(partitions) == len(expected)
 
     @invariant()
     def a_change_that_a_reader_could_see_has_another_version(self) -> None:
-        now = (self.driver.queries.version, self.expected(3))
+        now = (self.driver.view.version, self.expected(3))
         version, seen = self.last_seen
         assert now[0] != version or now[1] == seen
         self.last_seen = now
 
     def expected(self, limit: int) -> dict[int, Rendered]:
-        players = self.driver.tables["players"].store
-        products = self.driver.tables["products"].store
-
-        def player_name(player_id: int) -> str | None:
-            name = players.get(player_id)
-            return None if name is None else name.decode()
-
+        names = {topic: self.names(topic) for topic in (SENSORS, STATIONS)}
         shown: dict[int, Rendered] = {}
-        for copy in self.driver.boards:
-            for product_id, value in copy.store.scan():
-                name = products.get(product_id)
-                product_name = None if name is None else name.decode()
-                found = visible(product_id, Board.from_json(value), product_name, player_name, limit)
+        store = self.driver.topology.store(PEAKS)
+        for partition in self.driver.all_partitions:
+            for encoded, value in self.driver.copy(PEAKS, partition).store.scan():
+                station = store.key.type.decode(encoded)
+                readings = from_stored(store.record, value).values
+                found = [
+                    {"sensor": names[SENSORS][sensor], "station": names[STATIONS][station], "level": level}
+                    for level, _, sensor in readings
+                    if sensor in names[SENSORS] and station in names[STATIONS]
+                ]
                 if found:
-                    shown[product_id] = render(found)
+                    body = json.dumps(found[: min(limit, LIMITS.most)], ensure_ascii=False, separators=(",", ":"))
+                    shown[station] = tagged(body.encode())
         return dict(sorted(shown.items()))
+
+    def names(self, topic: str) -> dict[int, str]:
+        """Return the names of a table by id, as its store has them."""
+        table = self.driver.topology.table(topic)
+        rows = self.driver.table(topic).store.scan()
+        found = {table.key.type.decode(encoded): certain_fields(value) for encoded, value in rows}
+        return {row_id: fields["name"] for row_id, fields in found.items() if fields is not None}
 
 
 TestView = ViewMachine.TestCase

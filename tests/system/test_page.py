@@ -22,7 +22,7 @@ from app.java.broker import Broker
 from runtime.kafka.connection import KafkaConnection
 from tests.drivers import page_checks
 from tests.drivers.browser import ELEMENT, Browser
-from tests.drivers.fake_queries import board_of
+from tests.drivers.fake_view import board_of
 from tests.drivers.http_instance import app_alone, free_host, serving
 from tests.drivers.instance import Instance
 from tests.drivers.producer import Inputs

@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from runtime.records import NO_VALUE, NOT_JSON_OBJECT, NOT_UTF8
+from runtime.records import NO_VALUE, NOT_JSON_OBJECT, NOT_UTF8, TOO_LARGE
+from runtime.spark.sizes import too_large
 
 SCORE_REASON: Final = "score is missing or no finite number"
 PRODUCT_REASON: Final = "product_id is missing or no 64-bit integer"
@@ -84,8 +85,8 @@ def judge(scores: DataFrame) -> DataFrame:
     text = F.col("value").cast("string")
     # As text first: numbers in quotes are numbers, and what is no number is told apart from what is absent.
     event = F.when(~F.col("is_plain"), F.from_json("text", _FIELDS, _JSON_OPTIONS))
-    place = ("partition", "offset", "timestamp")
-    texts = scores.select(text.alias("text"), *place)
+    place = ("partition", "offset", "timestamp", "too_large")
+    texts = scores.select(text.alias("text"), *place[:3], too_large(scores).alias("too_large"))
     seen = texts.select("text", F.coalesce(F.col("text").rlike(_PLAIN_EVENT), F.lit(False)).alias("is_plain"), *place)
     read = seen.select("text", "is_plain", event.alias("event"), *place)
     fields = read.select(
@@ -97,7 +98,8 @@ def judge(scores: DataFrame) -> DataFrame:
         *place,
     )
     reason = F.expr(
-        f"""CASE WHEN is_plain THEN NULL
+        f"""CASE WHEN too_large THEN '{TOO_LARGE}'
+                 WHEN is_plain THEN NULL
                  WHEN text IS NULL OR text = '' THEN '{NO_VALUE}'
                  WHEN NOT is_valid_utf8(text) THEN '{NOT_UTF8}'
                  WHEN NOT ({_IS_ONE_OBJECT}) THEN '{NOT_JSON_OBJECT}'
@@ -108,7 +110,7 @@ def judge(scores: DataFrame) -> DataFrame:
                  WHEN product_id IS NULL THEN '{PRODUCT_REASON}'
                  ELSE '{PLAYER_REASON}' END"""
     )
-    return fields.select(reason.alias("reason"), "text", "score", "product_id", "player_id", *place)
+    return fields.select(reason.alias("reason"), "text", "score", "product_id", "player_id", *place[:3])
 
 
 def plain_events(values: pa.Array) -> pa.Table:

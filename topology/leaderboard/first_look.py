@@ -29,6 +29,7 @@ from runtime.kafka.connection import KafkaConnection
 from runtime.kafka.errors import kafka_errors
 from runtime.kafka.ids import TopicDescription
 from runtime.kafka.offsets import TopicOffsets, topic_offsets
+from runtime.kafka.unreadable import reason_of
 from topology.leaderboard.events import plain_events
 from topology.leaderboard.topics import HIGH_SCORES, SCORE_EVENTS
 
@@ -160,7 +161,9 @@ class FirstLook:
                     consumer.seek(place, begin[place.partition])
                 while left and not self._enough.is_set() and time.monotonic() - began_s < _WITHIN_S:
                     records = chain(*(await consumer.getmany(*left, timeout_ms=_POLL_MS)).values())
-                    seen.append(plain_events(pa.array([record.value for record in records], pa.binary())))
+                    # What Spark cannot read counts for no board, and so for no floor.
+                    values = [record.value for record in records if reason_of(record) is None]
+                    seen.append(plain_events(pa.array(values, pa.binary())))
                     # By positions: the end of a transaction has an offset, and is no record.
                     left = {place: end for place, end in left.items() if await consumer.position(place) < end}
         finally:

@@ -136,11 +136,15 @@ class LeaderboardUpkeep(Upkeep):
         self._surveys.snapshot_taken(self.care.tables.changes(), events)
         self._floors_age = FloorsAge(self.care.freshness)
         uri = work.snapshot_uri(name, "floors")
-        with translated():
-            published, seen = newest_generation(work.published())
+
+        def write_floors(published: DataFrame) -> int:
+            published, seen = newest_generation(published)
             own = boards.of_generation(boards.merged(published), work.generation.number, self._kept)
             write(boards.floors(own, self._kept), uri)
-            newest = seen.get["newest"] or 0
+            return int(seen.get["newest"] or 0)
+
+        newest = work.with_published(write_floors)
+        with translated():
             self._floors = read_parquet(work.spark.session, boards.FLOORS_SCHEMA, uri)
         if newest > work.generation.number:
             raise GenerationOutdated(f"boards of generation {newest} are published, it is {work.generation.number}")
@@ -162,14 +166,15 @@ class LeaderboardUpkeep(Upkeep):
         if not self._surveys.is_due(changes, events):
             return None
         self._surveys.begin(changes, events)
-        with translated():
-            survey = boards.survey(
-                boards.of_generation(boards.merged(work.published()), work.generation.number, self._kept),
+        survey = work.with_published(
+            lambda published: boards.survey(
+                boards.of_generation(boards.merged(published), work.generation.number, self._kept),
                 before=(joined[PLAYERS], joined[PRODUCTS]),
                 now=self._rows_of_now(work),
                 depth=self._depth,
                 kept=self._kept,
             )
+        )
         return self._surveys.plan(survey, changes)
 
     def _rows_of_now(self, work: Work) -> tuple[DataFrame, DataFrame]:

@@ -11,7 +11,7 @@ from starlette.types import Receive, Scope, Send
 
 from runtime.cluster.host_metadata import HostInfo
 from tests.drivers.cluster import Cluster
-from tests.drivers.fake_queries import ABSENT, board_of
+from tests.drivers.fake_view import ABSENT, board_of
 
 IDS = [-3, *range(1, 30)]
 MISSING = [0, 77, 78, 79, 80]
@@ -79,8 +79,8 @@ async def test_local_counts_sum_up_to_the_count(cluster: Cluster) -> None:
 async def test_a_gather_asks_each_host_once(cluster: Cluster) -> None:
     await cluster.get("/leaderboard")
     assert sorted(cluster.network.requests) == [
-        (cluster.hosts[1], "/internal/boards?partitions=1&limit=3"),
-        (cluster.hosts[2], "/internal/boards?partitions=2&limit=3"),
+        (cluster.hosts[1], "/internal/stores/leader-boards/rows?partitions=1&limit=3"),
+        (cluster.hosts[2], "/internal/stores/leader-boards/rows?partitions=2&limit=3"),
     ]
 
 
@@ -151,7 +151,7 @@ async def test_hosts_that_are_down_are_still_asked_when_nobody_else_is_left(clus
 
 async def test_a_holder_that_is_not_restored_yet_is_passed_over(cluster: Cluster) -> None:
     active, standby, other = cluster.holders(1)
-    cluster.queries[active].statuses[cluster.queries[0].partition_for(1)] = ABSENT
+    cluster.views[active].statuses[cluster.views[0].partition_for(1)] = ABSENT
     for number in (active, standby, other):
         response = await cluster.get("/leaderboard/1", at=number)
         assert response.status_code == 200
@@ -162,7 +162,7 @@ async def test_a_holder_that_is_not_restored_yet_is_passed_over(cluster: Cluster
 @pytest.mark.parametrize("broken", INSTANCES)
 async def test_a_holder_whose_store_cannot_be_read_is_passed_over(cluster: Cluster, broken: int) -> None:
     before = {target: (await cluster.get(target)).content for target in targets()}
-    cluster.queries[broken].unreadable = True
+    cluster.views[broken].unreadable = True
     for target, content in before.items():
         response = await everywhere(cluster, target)
         assert response.content == content
@@ -171,7 +171,7 @@ async def test_a_holder_whose_store_cannot_be_read_is_passed_over(cluster: Clust
 
 async def test_what_another_copy_answered_for_a_store_that_cannot_be_read_is_not_kept() -> None:
     cluster = Cluster({1: board_of(1)}, size=2, partitions=1)
-    cluster.queries[0].unreadable = True
+    cluster.views[0].unreadable = True
     for entries in (board_of(1, 3), board_of(1, 2)):
         cluster.change(1, entries, at=[1])
         assert (await cluster.get("/leaderboard")).content == (await cluster.get("/leaderboard", at=1)).content
@@ -180,8 +180,8 @@ async def test_what_another_copy_answered_for_a_store_that_cannot_be_read_is_not
 async def test_a_store_that_cannot_be_read_is_503_where_there_is_no_other_and_tells_no_internals(
     cluster: Cluster,
 ) -> None:
-    for queries in cluster.queries:
-        queries.unreadable = True
+    for view in cluster.views:
+        view.unreadable = True
     paths = ["/leaderboard/1", "/leaderboard/1?limit=5", "/leaderboard", "/leaderboard/1/6", "/leaderboard/count"]
     for target in [*paths, "/leaderboard/count/local"]:
         for number in INSTANCES:
@@ -204,13 +204,13 @@ async def test_a_part_is_never_passed_off_as_the_whole(cluster: Cluster) -> None
         part = await cluster.get(f"{target}?partial=true")
         assert part.status_code == 200
         assert part.headers["x-missing-partitions"] == "1"
-    held = {str(each) for each in IDS if cluster.queries[0].partition_for(each) != 1}
+    held = {str(each) for each in IDS if cluster.views[0].partition_for(each) != 1}
     assert set((await cluster.get("/leaderboard?partial=true")).json()) == held
     assert (await cluster.get("/leaderboard/count?partial=true")).json() == len(held)
 
 
 async def test_a_key_without_a_copy_is_503_with_every_reason(cluster: Cluster) -> None:
-    product_id = next(each for each in IDS if cluster.queries[0].partition_for(each) == 1)
+    product_id = next(each for each in IDS if cluster.views[0].partition_for(each) == 1)
     cluster.kill(1)
     cluster.kill(2, httpx.ReadTimeout("frozen"))
     response = await cluster.get(f"/leaderboard/{product_id}")
@@ -231,8 +231,8 @@ async def test_a_hop_header_from_outside_never_forwards(cluster: Cluster, target
 
 
 async def test_a_map_that_everybody_reads_wrongly_does_not_loop(cluster: Cluster) -> None:
-    for queries in cluster.queries:
-        queries.statuses.clear()
+    for view in cluster.views:
+        view.statuses.clear()
     for number in INSTANCES:
         cluster.network.requests.clear()
         assert (await cluster.get("/leaderboard/1", at=number)).status_code == 503

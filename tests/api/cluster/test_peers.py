@@ -105,7 +105,7 @@ async def test_whoever_gives_no_board_is_counted_the_same_for_an_answer_and_a_st
     reply = await peers.forward((B,), "/")
     assert isinstance(reply, NoReply)
     lines: list[bytes] = []
-    reason = await peers.follow(B, "/internal/events", lines.append)
+    reason = await peers.follow(B, "/internal/stores/leader-boards/events", lines.append)
     assert reply.reason == f"b:7000: {reason}"
     assert (peers.failures, lines) == ({failure: 2}, [])
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from runtime.serving.queries import PartitionStatus
 
 from api.cluster.routing import Local, Remote, Route, Unavailable, decide
 from runtime.cluster.host_metadata import ClusterMap, HostInfo, HostMetadata
+from runtime.serving.view import PartitionStatus
 
 HERE, B, C, D = (HostInfo(name, 7000) for name in ("here", "b", "c", "d"))
 

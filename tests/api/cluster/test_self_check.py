@@ -15,8 +15,8 @@ from api.components import Components
 from api.main import create_app
 from runtime.cluster.host_metadata import ClusterMap, HostInfo
 from tests.drivers.cluster import Network
+from tests.drivers.declared import boards_view, components_of
 from tests.drivers.eventually import eventually
-from tests.drivers.fake_queries import FakeQueries
 
 pytestmark = pytest.mark.anyio
 
@@ -29,14 +29,7 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def components(network: Network) -> Components:
-    return Components(
-        queries=FakeQueries({}, 4),
-        cluster=lambda: ClusterMap((), 4),
-        host=HERE,
-        depth=10,
-        ready=lambda: None,
-        transport=network,
-    )
+    return components_of(boards_view({}), cluster=lambda: ClusterMap((), 4), host=HERE, transport=network)
 
 
 @asynccontextmanager

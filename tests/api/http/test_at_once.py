@@ -16,7 +16,7 @@ from api.http.observed import Observed
 from runtime.kafka.partitioner import partition_for
 from runtime.records import ID_MAX, ID_MIN
 from tests.drivers.cluster import Cluster, cluster_with_everything
-from tests.drivers.fake_queries import board_of
+from tests.drivers.fake_view import board_of
 
 
 def of_instance_0(at_least: int) -> int:
@@ -78,7 +78,7 @@ ids = st.sampled_from([*IDS, LARGE]) | st.integers(ID_MIN - 2, ID_MAX + 2) | st.
 texts = ids.map(str) | st.sampled_from(["01", "-0", "%31", "count", "count/local", "", "1/6"])
 queries = st.sampled_from(["", "?", "?limit=2", "?limit=10", "?limit=11", "?limit=0", "?foo=1"])
 tags = st.sampled_from([b"*", b'"x"']) | st.sampled_from(IDS).map(
-    lambda each: CLUSTER.queries[0].get(each, 3).etag.encode()  # type: ignore[union-attr]
+    lambda each: CLUSTER.views[0].get(each, 3).etag.encode()  # type: ignore[union-attr]
 )
 more_headers = st.lists(
     st.just(BY_PEER)
@@ -145,7 +145,7 @@ def test_what_fails_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise RuntimeError("the store is broken")
 
-    monkeypatch.setattr(cluster.queries[0], "get", fail)
+    monkeypatch.setattr(cluster.views[0], "get", fail)
     at_once = answered_at_once(instance(cluster, 0), asked("/leaderboard/1", []))
     assert at_once is not None
     assert at_once[0] == 500

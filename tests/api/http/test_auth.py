@@ -12,13 +12,13 @@ import httpx
 import pytest
 
 from api.cluster import self_check
-from api.components import Components
 from api.http.auth import OPEN_PATHS, Tokens
 from api.main import create_app
 from runtime.cluster.host_metadata import ClusterMap, HostInfo, HostMetadata
 from tests.drivers.cluster import Cluster, Network
+from tests.drivers.declared import PAGE_FILES, boards_view, components_of
 from tests.drivers.eventually import eventually
-from tests.drivers.fake_queries import ABSENT, FakeQueries, board_of
+from tests.drivers.fake_view import ABSENT, board_of
 from tests.drivers.http_instance import app_alone, exchange, free_host, serving
 
 CLIENT, CLIENT_NEXT, PEER, PEER_NEXT = (
@@ -32,8 +32,8 @@ SECRETS = (CLIENT, CLIENT_NEXT, PEER, PEER_NEXT)
 IDS = range(1, 21)
 GUARDED = [
     "/leaderboard", "/leaderboard/1", "/leaderboard/2?limit=1", "/leaderboard/01", "/leaderboard/1/6",
-    "/leaderboard/count", "/leaderboard/count/local", "/hosts", "/hosts/1", "/metrics", "/internal/boards",
-    "/nowhere", "/docs/oauth2-redirect", "/Health/live", "/health/live/", "/%64ocs/x",
+    "/leaderboard/count", "/leaderboard/count/local", "/hosts", "/hosts/1", "/metrics",
+    "/internal/stores/leader-boards/rows", "/stores", "/stores/leader-boards/keys/1", "/stores/x", "/topology", "/nowhere", "/docs/oauth2-redirect", "/Health/live", "/health/live/", "/%64ocs/x",
 ]  # fmt: skip
 
 
@@ -97,7 +97,7 @@ async def test_two_tokens_at_once_are_no_token() -> None:
         assert is_refused(await client.get("/leaderboard/1", headers=both), 'Bearer error="invalid_token"')
 
 
-@pytest.mark.parametrize("path", sorted(OPEN_PATHS))
+@pytest.mark.parametrize("path", sorted(OPEN_PATHS | PAGE_FILES))
 async def test_health_and_the_documents_need_no_token(path: str) -> None:
     assert (await guarded().get(path)).status_code == 200
 
@@ -166,7 +166,14 @@ async def from_inside(asked: Cluster, path: str, authorization: str = "", number
 
 @pytest.mark.parametrize("forged", FORGED)
 @pytest.mark.parametrize(
-    "path", ["/leaderboard/1", "/leaderboard", "/health/live", "/internal/count?partitions=0", "/internal/instance"]
+    "path",
+    [
+        "/leaderboard/1",
+        "/leaderboard",
+        "/health/live",
+        "/internal/stores/leader-boards/count?partitions=0",
+        "/internal/instance",
+    ],
 )
 async def test_a_hop_header_from_outside_opens_nothing_and_reaches_no_other_instance(path: str, forged: str) -> None:
     asked = cluster()
@@ -178,7 +185,7 @@ async def test_a_hop_header_from_outside_opens_nothing_and_reaches_no_other_inst
 
 async def test_what_is_internal_needs_the_hop_header_and_the_token_of_a_peer() -> None:
     asked = cluster()
-    path = "/internal/count?partitions=0"
+    path = "/internal/stores/leader-boards/count?partitions=0"
     assert (await asked.get(path, authorization=f"Bearer {CLIENT}")).status_code == 404
     assert is_refused(await asked.get(path, authorization=f"Bearer {PEER}"), 'Bearer error="invalid_token"')
     assert (await from_inside(asked, path, f"Bearer {PEER_NEXT}")).status_code == 200
@@ -198,8 +205,8 @@ async def test_without_tokens_a_hop_header_is_answered_from_the_own_store_or_not
 
 async def test_instances_that_send_each_other_a_key_do_so_once() -> None:
     asked = cluster(*[Tokens()] * 3)
-    for queries in asked.queries:
-        queries.statuses = dict.fromkeys(range(4), ABSENT)
+    for view in asked.views:
+        view.statuses = dict.fromkeys(range(4), ABSENT)
     for number in range(3):
         assert (await asked.get("/leaderboard/1", at=number)).status_code == 503
     assert 0 < len(asked.network.requests) <= 6
@@ -210,7 +217,9 @@ TARGETS = [
     "/leaderboard/{}/20", "/leaderboard?host=elsewhere", "/leaderboard/count", "//elsewhere/leaderboard/{}",
     "/leaderboard/{}@elsewhere:1", "/leaderboard/{}%0d%0aHost:%20elsewhere", "/leaderboard/{}#@elsewhere",
 ]  # fmt: skip
-_FORWARDED = re.compile(r"/leaderboard/-?[0-9]+\?limit=[0-9]+|/internal/(boards|count)\?partitions=[0-9,]+[a-z0-9=&-]*")
+_FORWARDED = re.compile(
+    r"/leaderboard/-?[0-9]+\?limit=[0-9]+|/internal/stores/leader-boards/(rows|count)\?partitions=[0-9,]+[a-z0-9=&-]*"
+)
 
 
 async def test_requests_go_to_members_of_the_group_only_with_targets_made_here() -> None:
@@ -252,7 +261,7 @@ async def test_no_secret_is_in_a_log_line_or_an_answer(
     for path in ("/leaderboard/1", "/leaderboard/2", "/leaderboard", "/hosts", "/nowhere", "/leaderboard/x"):
         answers += [await asked.get(path), await asked.get(path, authorization=f"Bearer {CLIENT}")]
         answers += [await from_inside(asked, path), await from_inside(asked, path, f"Bearer {PEER}")]
-    monkeypatch.setattr(asked.queries[0], "status", None)
+    monkeypatch.setattr(asked.views[0], "status", None)
     answers.append(await asked.get("/leaderboard/1", authorization=f"Bearer {CLIENT}"))
     assert answers[-1].status_code == 500
     text = caplog.text + repr(TOKENS) + "".join(f"{answer.headers}{answer.text}" for answer in answers)
@@ -273,10 +282,7 @@ def test_a_bad_request_over_a_socket_tells_no_secret(caplog: pytest.LogCaptureFi
 async def test_an_instance_reaches_itself_with_the_token_of_peers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(self_check, "_EVERY_S", 0.001)
     network, here = Network(), HostInfo("here", 7000)
-    of = Components(
-        queries=FakeQueries({}), cluster=lambda: ClusterMap((), 4), host=here, depth=10, ready=lambda: None,
-        transport=network, tokens=TOKENS,
-    )  # fmt: skip
+    of = components_of(boards_view({}), cluster=lambda: ClusterMap((), 4), host=here, transport=network, tokens=TOKENS)
     network.apps[here] = create_app(of)
     check = self_check.SelfCheck(of)
     running = asyncio.create_task(check.run())

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runtime.cluster.host_metadata import HostInfo
-from tests.drivers.fake_queries import board_of
+from tests.drivers.fake_view import board_of
 from tests.drivers.http_instance import app_alone, exchange, free_host, serving
 
 CLOSED: list[int] = []
@@ -249,6 +249,6 @@ def test_what_a_request_says_of_those_before_it_decides_nothing(instance: HostIn
     url = f"http://{instance}/leaderboard/1"
     plain = httpx.get(url, trust_env=False, timeout=60)
     for name in told:
-        answer = httpx.get(url, headers={name: "/internal/count"}, trust_env=False, timeout=60)
+        answer = httpx.get(url, headers={name: "/internal/stores/leader-boards/count"}, trust_env=False, timeout=60)
         assert answer.content == plain.content
         assert answer.headers.get("x-served-by") == plain.headers["x-served-by"] == str(instance)

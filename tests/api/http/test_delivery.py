@@ -8,7 +8,7 @@ import pytest
 
 from api.http.delivery import GZIP_FROM_BYTES, Sharing, accepts_gzip
 from tests.drivers.cluster import Cluster
-from tests.drivers.fake_queries import board_of
+from tests.drivers.fake_view import board_of
 
 IDS = list(range(1, 30))
 INSTANCES = [0, 1, 2]

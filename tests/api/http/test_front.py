@@ -11,7 +11,7 @@ from api.http.front import Front
 from api.http.observed import Observed
 from runtime.records import ID_MAX, ID_MIN
 from tests.drivers.cluster import Cluster, cluster_with_everything
-from tests.drivers.fake_queries import board_of
+from tests.drivers.fake_view import board_of
 
 IDS = [ID_MIN, -3, 0, 1, 6, 12, 99, ID_MAX]
 
@@ -23,7 +23,7 @@ ids = st.sampled_from(IDS) | st.integers(ID_MIN - 2, ID_MAX + 2) | st.integers(-
 texts = ids.map(str) | st.sampled_from(["01", "+1", "-0", "1.0", "%31", "1%0A", "count", "", "1/6", "1/", "٣"])
 limits = st.integers(-1, 12).map(str) | st.sampled_from(["", "03", "1e1", "9" * 30, "3&limit=4", "3&x=1", "%33"])
 queries = st.just("") | st.just("?") | limits.map("?limit={}".format) | st.just("?foo=1") | st.just("?Limit=1")
-tags = st.none() | st.just("*") | st.sampled_from(IDS).map(lambda each: CLUSTER.queries[0].get(each, 3)).map(
+tags = st.none() | st.just("*") | st.sampled_from(IDS).map(lambda each: CLUSTER.views[0].get(each, 3)).map(
     lambda rendered: rendered.etag if rendered else '"x"'
 )  # fmt: skip
 

@@ -17,7 +17,7 @@ from schemathesis.schemas import BaseSchema
 from api.http.auth import Tokens
 from runtime.records import ID_MAX, ID_MIN
 from tests.drivers.cluster import Cluster
-from tests.drivers.fake_queries import board_of
+from tests.drivers.fake_view import board_of
 from tests.drivers.http_instance import app_alone, free_host, serving
 
 BOARDS = {each: board_of(each) for each in (ID_MIN, -3, 0, *range(1, 12), ID_MAX)}

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import httpx
 import pytest
-from runtime.serving.queries import PartitionStatus
 
 from runtime.records import ID_MAX, ID_MIN
+from runtime.serving.view import PartitionStatus
 from tests.drivers.cluster import Cluster
-from tests.drivers.fake_queries import RESTORING, board_of
-from topology.leaderboard.shown import ServedEntry
+from tests.drivers.fake_view import RESTORING, Entry, board_of
 
 IDS = [ID_MIN, -7, 0, 1, 6, 10, 90, ID_MAX]
 HIDDEN = 5
 
-Boards = dict[int, list[ServedEntry]]
+Boards = dict[int, list[Entry]]
 
 
 @pytest.fixture
@@ -42,7 +41,7 @@ def is_problem(response: httpx.Response, status: int) -> bool:
 @pytest.mark.parametrize("product_id", IDS)
 async def test_a_board_is_the_bytes_of_the_view(alone: Cluster, product_id: int) -> None:
     response = await alone.get(f"/leaderboard/{product_id}")
-    expected = alone.queries[0].get(product_id, 3)
+    expected = alone.views[0].get(product_id, 3)
     assert expected is not None
     assert response.status_code == 200
     assert response.content == expected.body
@@ -115,7 +114,7 @@ async def test_all_boards_are_one_object_in_numeric_order(alone: Cluster) -> Non
 async def test_all_boards_follow_every_change(alone: Cluster, boards: Boards) -> None:
     before = (await alone.get("/leaderboard")).json()
     boards[7] = board_of(7)
-    alone.queries[0].version += 1
+    alone.views[0].version += 1
     after = (await alone.get("/leaderboard")).json()
     assert after.keys() - before.keys() == {"7"}
 
@@ -197,7 +196,7 @@ async def test_other_methods_are_refused(alone: Cluster, path: str, method: str)
     [
         "/leaderboards", "/leaderboard/", "/leaderboard/1/", "/leaderboard//1", "/leaderboard/1/2/3",
         "/leaderboard/count/", "/leaderboard/count/local/x", "/Leaderboard", "/%FF%FE", "/leaderboard%00",
-        "/internal/boards", "/internal/boards?partitions=0", "/internal/count?partitions=0",
+        "/internal/stores/leader-boards/rows", "/internal/stores/leader-boards/rows?partitions=0", "/internal/stores/leader-boards/count?partitions=0",
         "/..%2Fetc",
     ],
 )  # fmt: skip
@@ -212,7 +211,7 @@ async def test_a_flag_is_true_or_false(alone: Cluster, partial: str) -> None:
 
 @pytest.mark.parametrize("path", ["/leaderboard/1", "/leaderboard", "/leaderboard/1/6", "/leaderboard/count"])
 async def test_while_nothing_is_restored_the_answer_is_to_come_back(alone: Cluster, path: str) -> None:
-    alone.queries[0].statuses = dict.fromkeys(range(4), RESTORING)
+    alone.views[0].statuses = dict.fromkeys(range(4), RESTORING)
     response = await alone.get(path)
     assert is_problem(response, 503)
     assert response.headers["retry-after"] == "1"
@@ -224,12 +223,12 @@ async def test_while_nothing_is_restored_the_answer_is_to_come_back(alone: Clust
     "path", ["/leaderboard/1", "/leaderboard", "/leaderboard?partial=true", "/leaderboard/count", "/hosts/1"]
 )
 async def test_while_the_partitions_are_not_known_the_answer_is_to_come_back(alone: Cluster, path: str) -> None:
-    alone.queries[0].partition_count = 0
+    alone.views[0].partition_count = 0
     assert is_problem(await alone.get(path), 503)
 
 
 async def test_the_local_count_waits_for_every_active_copy(alone: Cluster) -> None:
-    alone.queries[0].statuses[2] = PartitionStatus(False, "active", 9, "restoring")
+    alone.views[0].statuses[2] = PartitionStatus(False, "active", 9, "restoring")
     response = await alone.get("/leaderboard/count/local")
     assert is_problem(response, 503)
     assert response.json()["partitions"] == [2]
@@ -242,7 +241,7 @@ async def test_an_unexpected_error_is_a_problem_and_in_the_log(
     def broken(partition: int) -> None:
         raise ZeroDivisionError("secret")
 
-    monkeypatch.setattr(alone.queries[0], "status", broken)
+    monkeypatch.setattr(alone.views[0], "status", broken)
     response = await alone.get(path)
     assert is_problem(response, 500)
     assert "secret" not in response.text

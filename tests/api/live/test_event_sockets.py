@@ -11,12 +11,14 @@ from dataclasses import dataclass
 
 import pytest
 
-from api.components import Components, Stopping
+from api.components import Stopping
+from api.leaderboard.own import leaderboard_routes
 from api.main import create_app
 from app.server.http_server import HttpServer
 from runtime.cluster.host_metadata import ClusterMap, HostMetadata
+from tests.drivers.declared import boards_view, components_of
 from tests.drivers.eventually import eventually
-from tests.drivers.fake_queries import FakeQueries, board_of
+from tests.drivers.fake_view import FakeView, board_of
 from tests.drivers.http_instance import free_host
 from tests.waiting import UNHURRIED_S
 
@@ -38,19 +40,19 @@ class Server:
 
     Attributes:
         port: where it listens on 127.0.0.1.
-        queries: its boards.
+        view: its boards.
     """
 
     port: int
-    queries: FakeQueries
+    view: FakeView
     stopping: Stopping
     http: HttpServer
 
     def change(self, product_id: int, score: float) -> None:
         """Have a board read differently from now on."""
-        entry = board_of(product_id, 1)[0]._replace(score=score)
-        self.queries.shared_boards = {**self.queries.shared_boards, product_id: [entry]}
-        self.queries.changed(product_id)
+        entry = board_of(product_id, 1)[0] | {"score": score}
+        self.view.shared_rows = {**self.view.shared_rows, product_id: [entry]}
+        self.view.changed(product_id)
 
     async def ask(self, path: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Send a request over a connection that takes little at a time."""
@@ -69,20 +71,15 @@ async def serving(*, beside: int = 0) -> AsyncIterator[Server]:
     hosts = [free_host() for _ in range(1 + beside)]
     holder, *others = hosts
     members = ClusterMap((HostMetadata(holder, frozenset(range(4))), *map(HostMetadata, others)), 4)
-    queries = FakeQueries({each: board_of(each) for each in IDS})
-    queries.hold(range(4))
+    view = boards_view({each: board_of(each) for each in IDS})
+    view.hold(range(4))
     servers = []
     for host in hosts:
         stopping = Stopping()
-        components = Components(
-            queries=queries if host == holder else FakeQueries({}),
-            cluster=lambda: members,
-            host=host,
-            depth=10,
-            ready=lambda: None,
-            stopping=stopping,
-        )
-        servers.append(Server(host.port, queries, stopping, HttpServer(create_app(components), host.host, host.port)))
+        of_host = view if host == holder else boards_view({})
+        components = components_of(of_host, cluster=lambda: members, host=host, stopping=stopping)
+        app = create_app(components, leaderboard_routes)
+        servers.append(Server(host.port, view, stopping, HttpServer(app, host.host, host.port)))
     for server in servers:
         await server.http.start()
     try:
@@ -132,7 +129,7 @@ async def test_a_stream_ends_with_its_client_whatever_was_asked_behind_it() -> N
             writer.transport.abort()
         # What is written next finds the connection lost; nothing is written after it, before the next heartbeat.
         server.change(1, 1e9)
-        await eventually(lambda: server.queries.watchers == [], deadline_s=5)
+        await eventually(lambda: server.view.watchers == [], deadline_s=5)
 
 
 async def test_clients_that_vanish_free_everything() -> None:
@@ -154,7 +151,7 @@ async def test_clients_that_vanish_free_everything() -> None:
             if number % 20 == 0:
                 await asyncio.sleep(0)
         writer.transport.abort()
-        await eventually(lambda: asyncio.all_tasks() <= before and server.queries.watchers == [])
+        await eventually(lambda: asyncio.all_tasks() <= before and server.view.watchers == [])
 
 
 async def test_a_server_that_stops_ends_its_streams_and_does_not_wait_for_them() -> None:
@@ -182,4 +179,4 @@ async def test_updates_of_a_peer_come_over_a_real_connection(path: str) -> None:
             server.change(1, score)
             await read_until(reader, b'"score":%.1f' % score)
         writer.close()
-        await eventually(lambda: server.queries.watchers == [])
+        await eventually(lambda: server.view.watchers == [])

@@ -13,10 +13,10 @@ import pytest
 
 from runtime.cluster.host_metadata import ClusterMap
 from tests.drivers.cluster import Cluster
+from tests.drivers.declared import boards_view
 from tests.drivers.eventually import eventually
-from tests.drivers.fake_queries import ABSENT, RESTORING, FakeQueries, board_of
+from tests.drivers.fake_view import ABSENT, RESTORING, Entry, board_of
 from tests.drivers.streams import AppStream, Event, Events
-from topology.leaderboard.shown import ServedEntry
 
 IDS = [-3, *range(1, 12)]
 INSTANCES = [0, 1, 2]
@@ -178,7 +178,7 @@ async def test_who_watches_all_boards_alone_goes_on_where_it_was(cluster: Cluste
         assert board.data["productId"] == product_id
         await again.stream.leave()
     cluster.stopping[number].begin()
-    assert cluster.queries[number].watchers == []
+    assert cluster.views[number].watchers == []
     await eventually(lambda: cluster.network.open_streams() == [])
 
 
@@ -198,7 +198,7 @@ async def test_boards_that_nobody_watches_are_not_kept_for_long(
     assert [event.name for event in await again.take(1)] == ["reset"]
     for events in (stays, again):
         await events.stream.leave()
-    await eventually(lambda: cluster.queries[0].watchers == [])
+    await eventually(lambda: cluster.views[0].watchers == [])
 
 
 async def test_of_boards_that_nobody_watches_few_are_kept(cluster: Cluster) -> None:
@@ -243,7 +243,7 @@ async def test_a_client_that_leaves_leaves_nothing_behind(
             await events.next()
             await events.stream.leave()
     await eventually(lambda: asyncio.all_tasks() == before)
-    assert [queries.watchers for queries in cluster.queries] == [[], [], []]
+    assert [view.watchers for view in cluster.views] == [[], [], []]
     assert cluster.network.open_streams() == []
 
 
@@ -315,7 +315,7 @@ async def test_an_error_with_one_change_keeps_back_no_others(cluster: Cluster, m
     events = await cluster.events("/leaderboard/1/events", at=active)
     await events.next()
     with monkeypatch.context() as patch:
-        patch.setattr(cluster.queries[active], "get", Mock(side_effect=RuntimeError("unforeseen")))
+        patch.setattr(cluster.views[active], "get", Mock(side_effect=RuntimeError("unforeseen")))
         cluster.change(1, board_of(1, 2), at=[active])
         await eventually(lambda: errors == ["unforeseen"])
     cluster.change(1, board_of(1, 1), at=[active])
@@ -333,14 +333,14 @@ async def test_after_an_error_that_nobody_foresaw_a_board_is_read_again_less_and
         await each.next()
     failing = Mock(side_effect=RuntimeError("unforeseen"))
     with monkeypatch.context() as patch:
-        patch.setattr(cluster.queries[active], "get", failing)
+        patch.setattr(cluster.views[active], "get", failing)
         began_s = time.monotonic()
-        cluster.queries[active].changed(None)
+        cluster.views[active].changed(None)
         # Each of the two feeds at once, then with pauses of 20, 40, 80, 160 and 320 ms.
         await eventually(lambda: failing.call_count >= 12)
         assert time.monotonic() - began_s > 0.5
     assert {each.getMessage() for each in caplog.records if each.levelno >= logging.ERROR} == {
-        f"following partition {cluster.queries[0].partition_for(1)} failed"
+        f"following partition {cluster.views[0].partition_for(1)} failed"
     }
     cluster.change(1, [scored(9000)], at=[active])
     for each in clients:
@@ -353,11 +353,11 @@ async def test_live_updates_go_on_when_a_store_can_be_read_again(cluster: Cluste
     active, _, _ = cluster.holders(1)
     events = await cluster.events(target, at=active)
     await events.next()
-    cluster.queries[active].unreadable = True
+    cluster.views[active].unreadable = True
     cluster.change(1, board_of(1, 2))
     late = await cluster.events(target, at=active)
     await asyncio.sleep(0)
-    cluster.queries[active].unreadable = False
+    cluster.views[active].unreadable = False
     for each in (events, late):
         while (event := await each.next()) is not None:
             entries = event.data if target != "/leaderboard/events" else (event.data or {}).get("entries", [])
@@ -384,7 +384,7 @@ async def test_all_boards_go_on_through_a_failover(cluster: Cluster) -> None:
 @pytest.mark.parametrize("asked", ["standby", "other"])
 async def test_a_failover_never_brings_an_older_board(cluster: Cluster, asked: str) -> None:
     active, standby, other = cluster.holders(1)
-    partition = cluster.queries[0].partition_for(1)
+    partition = cluster.views[0].partition_for(1)
     events = await cluster.events("/leaderboard/1/events", at=standby if asked == "standby" else other)
     await events.next()
     # The standby has not read this one yet.
@@ -393,12 +393,12 @@ async def test_a_failover_never_brings_an_older_board(cluster: Cluster, asked: s
     cluster.kill(active)
     waiting = asyncio.create_task(events.next())
     await eventually(lambda: len(cluster.network.streams) >= (2 if asked == "other" else 1))
-    cluster.queries[standby].changed(1)
+    cluster.views[standby].changed(1)
     for _ in range(20):
         await asyncio.sleep(0)
     assert not waiting.done()
-    cluster.queries[standby].shared_boards = {**cluster.queries[standby].shared_boards, 1: board_of(1, 1)}
-    cluster.queries[standby].advance(partition)
+    cluster.views[standby].shared_boards = {**cluster.views[standby].shared_boards, 1: board_of(1, 1)}
+    cluster.views[standby].advance(partition)
     event = await waiting
     assert event is not None
     assert len(event.data) == 1
@@ -409,18 +409,18 @@ async def test_a_copy_that_cannot_be_read_once_it_is_as_far_is_read_again(
     cluster: Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     active, standby, _ = cluster.holders(1)
-    partition = cluster.queries[0].partition_for(1)
+    partition = cluster.views[0].partition_for(1)
     events = await cluster.events("/leaderboard/1/events", at=standby)
     await events.next()
     cluster.change(1, board_of(1, 2), at=[active])
     await events.take(1)
-    cluster.queries[standby].unreadable = True
+    cluster.views[standby].unreadable = True
     cluster.kill(active)
     await eventually(lambda: any("_wait_for_position" in repr(task) for task in asyncio.all_tasks()))
-    cluster.queries[standby].advance(partition)
+    cluster.views[standby].advance(partition)
     await eventually(lambda: any("cannot be read" in each for each in caplog.messages))
     assert [each for each in caplog.records if each.levelno >= logging.ERROR] == []
-    cluster.queries[standby].unreadable = False
+    cluster.views[standby].unreadable = False
     cluster.change(1, board_of(1, 1), at=[standby])
     assert len((await events.take(1))[0].data) == 1
     await events.stream.leave()
@@ -428,7 +428,7 @@ async def test_a_copy_that_cannot_be_read_once_it_is_as_far_is_read_again(
 
 async def test_who_becomes_active_is_followed(cluster: Cluster) -> None:
     active, standby, other = cluster.holders(1)
-    partition = cluster.queries[0].partition_for(1)
+    partition = cluster.views[0].partition_for(1)
     events = await cluster.events("/leaderboard/1/events", at=other)
     await events.next()
     this = frozenset({partition})
@@ -448,11 +448,11 @@ async def test_a_holder_that_loses_its_copy_hands_over(cluster: Cluster) -> None
     clients = [await cluster.events("/leaderboard/1/events", at=number) for number in (active, other)]
     for each in clients:
         await each.next()
-    cluster.queries[active].statuses[cluster.queries[0].partition_for(1)] = RESTORING
-    cluster.queries[active].changed(None)
+    cluster.views[active].statuses[cluster.views[0].partition_for(1)] = RESTORING
+    cluster.views[active].changed(None)
     # What the emptied store does not have is not gone.
     cluster.change(1, [], at=[active])
-    cluster.queries[active].statuses[cluster.queries[0].partition_for(1)] = RESTORING
+    cluster.views[active].statuses[cluster.views[0].partition_for(1)] = RESTORING
     cluster.change(1, board_of(1, 1), at=[standby])
     for each in clients:
         (event,) = await each.take(1)
@@ -461,21 +461,21 @@ async def test_a_holder_that_loses_its_copy_hands_over(cluster: Cluster) -> None
 
 
 async def test_a_stream_waits_for_a_copy_that_can_answer(cluster: Cluster) -> None:
-    partition = cluster.queries[0].partition_for(1)
-    held = [dict(queries.statuses) for queries in cluster.queries]
-    for queries in cluster.queries:
-        queries.statuses[partition] = ABSENT
+    partition = cluster.views[0].partition_for(1)
+    held = [dict(view.statuses) for view in cluster.views]
+    for view in cluster.views:
+        view.statuses[partition] = ABSENT
     one, every = await cluster.events("/leaderboard/1/events"), await cluster.events("/leaderboard/events")
-    there = [each for each in IDS if cluster.queries[0].partition_for(each) != partition]
+    there = [each for each in IDS if cluster.views[0].partition_for(each) != partition]
     names = [event.name for event in await every.take(1 + len(there))]
     assert names == ["reset", *["board"] * len(there)]
     waiting = [asyncio.create_task(one.next()), asyncio.create_task(every.next())]
     for _ in range(50):
         await asyncio.sleep(0)
     assert not any(each.done() for each in waiting)
-    for queries, statuses in zip(cluster.queries, held, strict=True):
-        queries.statuses = statuses
-        queries.changed(None)
+    for view, statuses in zip(cluster.views, held, strict=True):
+        view.statuses = statuses
+        view.changed(None)
     cluster.clock.now += 3
     first = [await each for each in waiting]
     assert [each.name for each in first if each is not None] == ["board", "board"]
@@ -484,12 +484,12 @@ async def test_a_stream_waits_for_a_copy_that_can_answer(cluster: Cluster) -> No
 
 
 async def test_partitions_that_become_known_are_followed(cluster: Cluster) -> None:
-    for queries in cluster.queries:
-        queries.partition_count = 0
+    for view in cluster.views:
+        view.partition_count = 0
     one, every = await cluster.events("/leaderboard/2/events", at=1), await cluster.events("/leaderboard/events", at=1)
-    for queries in cluster.queries:
-        queries.partition_count = 4
-        queries.changed(None)
+    for view in cluster.views:
+        view.partition_count = 4
+        view.changed(None)
     assert (await one.take(1))[0].name == "board"
     assert len(await first_all(every)) == len(IDS)
     for events in (one, every):
@@ -506,7 +506,7 @@ async def test_an_instance_that_stops_ends_its_streams(cluster: Cluster, number:
         pass
     late = await cluster.events(target, at=number)
     assert await late.next() is None
-    assert cluster.queries[number].watchers == []
+    assert cluster.views[number].watchers == []
 
 
 async def test_a_client_that_does_not_read_gets_the_newest_board(cluster: Cluster) -> None:
@@ -524,9 +524,9 @@ async def test_a_client_that_does_not_read_gets_the_newest_board(cluster: Cluste
     await stream.leave()
 
 
-def scored(score: float) -> ServedEntry:
+def scored(score: float) -> Entry:
     """Return an entry of product 1."""
-    return board_of(1, 1)[0]._replace(score=float(score))
+    return board_of(1, 1)[0] | {"score": float(score)}
 
 
 async def test_a_change_is_sent_within_turns_of_the_event_loop(cluster: Cluster) -> None:
@@ -563,12 +563,12 @@ async def test_head_is_the_headers_alone(cluster: Cluster, target: str) -> None:
     stream = await AppStream(cluster.network.apps[cluster.hosts[0]], target, method="HEAD").open()
     assert stream.headers["content-type"] == "text/event-stream"
     assert await stream.read() == b""
-    assert cluster.queries[0].watchers == []
+    assert cluster.views[0].watchers == []
 
 
 async def test_peers_streams_are_not_for_clients_and_never_forwarded(cluster: Cluster) -> None:
-    assert (await cluster.get("/internal/events?partition=0&at_least=0")).status_code == 404
-    refused = await cluster.get("/internal/events?partition=1&at_least=0", x_leaderboard_hop="1")
+    assert (await cluster.get("/internal/stores/leader-boards/events?partition=0&at_least=0")).status_code == 404
+    refused = await cluster.get("/internal/stores/leader-boards/events?partition=1&at_least=0", x_leaderboard_hop="1")
     assert refused.status_code == 503
     assert cluster.network.requests == []
 
@@ -590,7 +590,7 @@ async def test_a_peer_that_sends_something_else_is_passed_over(cluster: Cluster)
 
 
 async def test_a_silent_stream_gives_signs_of_life(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("api.live.event_stream.OneBoard.heartbeat_s", 0.01)
+    monkeypatch.setattr("api.live.event_stream.OneKey.heartbeat_s", 0.01)
     stream = await AppStream(cluster.network.apps[cluster.hosts[0]], "/leaderboard/1/events").open()
     text = b""
     while not text.endswith(b"\n\n:\n\n:\n\n"):
@@ -599,8 +599,8 @@ async def test_a_silent_stream_gives_signs_of_life(cluster: Cluster, monkeypatch
 
 
 def test_fakes_that_are_told_of_positions_keep_the_rest() -> None:
-    queries = FakeQueries({})
-    queries.hold([1], "standby", lag=3)
-    before = queries.status(1)
-    queries.advance(1, 7)
-    assert queries.status(1) == before._replace(position=7)
+    view = boards_view({})
+    view.hold([1], "standby", lag=3)
+    before = view.status(1)
+    view.advance(1, 7)
+    assert view.status(1) == before._replace(position=7)

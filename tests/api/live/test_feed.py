@@ -6,17 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from api.leaderboard.live import WORDS
 from api.live import feed as feed_module
-from api.live.event_stream import AllBoards, Lines, OneBoard, usable_id
+from api.live.event_stream import AllKeys, Lines, OneKey, usable_id
 from api.live.feed import CHUNK_BYTES, Feed, Reader
-from topology.leaderboard.shown import Rendered, tagged
+from runtime.keys import Int64
+from runtime.serving.view import Rendered, tagged
 
 A, B = tagged(b'["a"]'), tagged(b'["b"]')
 
 
 def all_boards() -> Feed:
     """Return a feed of one partition that has been read once."""
-    feed = Feed(AllBoards("0123"))
+    feed = Feed(AllKeys(WORDS, "0123"))
     feed.expect(frozenset({0}))
     feed.completed(0, set())
     return feed
@@ -31,7 +33,7 @@ def told(reader: Reader) -> str:
 
 
 def test_one_board_comes_at_once_and_at_each_change() -> None:
-    feed = Feed(OneBoard())
+    feed = Feed(OneKey(WORDS))
     reader = Reader(feed)
     assert told(reader) == ""
     feed.put(0, 1, A)
@@ -43,7 +45,7 @@ def test_one_board_comes_at_once_and_at_each_change() -> None:
 
 
 def test_a_board_that_never_was_is_told_of_when_it_is_the_only_one() -> None:
-    one, every = Feed(OneBoard()), all_boards()
+    one, every = Feed(OneKey(WORDS)), all_boards()
     one.put(0, 1, None)
     every.put(0, 1, None)
     assert "gone" in told(Reader(one))
@@ -51,7 +53,7 @@ def test_a_board_that_never_was_is_told_of_when_it_is_the_only_one() -> None:
 
 
 def test_a_late_reader_gets_the_newest_board_and_no_queue() -> None:
-    feed = Feed(OneBoard())
+    feed = Feed(OneKey(WORDS))
     reader = Reader(feed)
     feed.put(0, 1, A)
     told(reader)
@@ -63,7 +65,7 @@ def test_a_late_reader_gets_the_newest_board_and_no_queue() -> None:
 
 @pytest.mark.parametrize(("had", "expected"), [(A, ""), (B, '["a"]')])
 def test_who_has_the_board_is_not_sent_it_again(had: Rendered, expected: str) -> None:
-    feed = Feed(OneBoard())
+    feed = Feed(OneKey(WORDS))
     feed.put(0, 1, A)
     reader = Reader(feed, had.etag.strip('"').encode())
     assert expected in told(reader)
@@ -73,7 +75,7 @@ def test_who_has_the_board_is_not_sent_it_again(had: Rendered, expected: str) ->
 
 
 def test_all_boards_are_complete_once_every_partition_has_been_read() -> None:
-    feed = Feed(AllBoards("0123"))
+    feed = Feed(AllKeys(WORDS, "0123"))
     feed.expect(frozenset({0, 1}))
     reader = Reader(feed)
     feed.put(0, 5, A)
@@ -100,7 +102,7 @@ def test_a_partition_that_is_read_anew_loses_what_is_not_there_any_more() -> Non
     told(reader)
     feed.completed(0, {2})
     assert 'event: gone\ndata: {"productId":1}' in told(reader)
-    assert feed.board_count == 2
+    assert feed.row_count == 2
 
 
 def test_a_reader_goes_on_where_it_was_and_only_in_the_same_feed() -> None:
@@ -151,7 +153,7 @@ def test_much_comes_in_chunks_and_the_id_comes_with_the_last_one() -> None:
 
 
 def test_peers_learn_the_position_before_the_boards() -> None:
-    feed = Feed(Lines(tells_absent=False))
+    feed = Feed(Lines(Int64, tells_absent=False))
     feed.expect(frozenset({2}))
     feed.reached(2, 17)
     feed.put(2, 5, A)
@@ -183,7 +185,7 @@ def test_whenever_a_reader_looks_it_ends_up_with_what_is_there(
         if looks:
             follow(told(reader), known)
             assert known == there
-    assert feed.board_count == len(there)
+    assert feed.row_count == len(there)
 
 
 def follow(text: str, known: dict[int, str]) -> None:

@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 from app.server.connection import Limits
 from runtime.cluster.host_metadata import HostInfo
-from tests.drivers.fake_queries import board_of
+from tests.drivers.fake_view import board_of
 from tests.drivers.http_instance import app_alone, exchange, free_host, serving
 from tests.waiting import UNHURRIED_S
 

@@ -12,7 +12,8 @@ import httpx
 import pytest
 
 from runtime.cluster.host_metadata import ClusterMap, HostInfo, HostMetadata
-from tests.drivers.fake_queries import FakeQueries, board_of
+from tests.drivers.declared import boards_view
+from tests.drivers.fake_view import FakeView, board_of
 from tests.drivers.http_instance import app_of, free_host, serving
 
 IDS = list(range(1, 21))
@@ -36,10 +37,10 @@ class Instance:
 
 
 @contextmanager
-def started(queries: FakeQueries, cluster: Callable[[], ClusterMap], host: HostInfo) -> Iterator[Instance]:
+def started(view: FakeView, cluster: Callable[[], ClusterMap], host: HostInfo) -> Iterator[Instance]:
     """Run one instance."""
     with ExitStack() as running:
-        running.enter_context(serving(app_of(queries, cluster, host), host))
+        running.enter_context(serving(app_of(view, cluster, host), host))
         yield Instance(host, running.close)
 
 
@@ -53,10 +54,10 @@ def two_instances() -> Iterator[tuple[Instance, Instance]]:
     with ExitStack() as stack:
         instances = []
         for host, active, standby in zip(hosts, (even, odd), (odd, even), strict=True):
-            queries = FakeQueries(boards)
-            queries.hold(active)
-            queries.hold(standby, "standby")
-            instances.append(stack.enter_context(started(queries, lambda: members, host)))
+            view = boards_view(boards)
+            view.hold(active)
+            view.hold(standby, "standby")
+            instances.append(stack.enter_context(started(view, lambda: members, host)))
         yield instances[0], instances[1]
 
 

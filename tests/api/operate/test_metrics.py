@@ -21,7 +21,7 @@ from runtime.measures import CopyMeasures, Measures
 from runtime.stream.freshness import Freshness
 from runtime.stream.status import StreamState, StreamStatus
 from tests.drivers.cluster import Cluster
-from tests.drivers.fake_queries import board_of
+from tests.drivers.fake_view import board_of
 
 ROOT = Path(__file__).parents[3]
 IDS = range(1, 30)
@@ -113,7 +113,7 @@ async def test_answers_are_counted_by_route_role_and_status(cluster: Cluster) ->
     for route in ("/leaderboard", "/leaderboard/{from}/{to}", "/health/live"):
         assert answers(families[0], route=route, role="none", status="200") == 1
     assert answers(families[0], route="other", status="404") == 1
-    assert answers(families[1], route="/internal/boards", status="200") == 2
+    assert answers(families[1], route="/internal/stores/leader-boards/rows", status="200") == 2
 
 
 async def test_a_standby_that_answers_is_told_from_the_active_copy(cluster: Cluster) -> None:

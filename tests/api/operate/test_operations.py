@@ -25,7 +25,7 @@ async def test_hosts_are_listed_with_their_tasks(cluster: Cluster) -> None:
 
 
 async def test_a_key_has_one_active_host_and_its_standbys(cluster: Cluster) -> None:
-    partition = cluster.queries[0].partition_for(1)
+    partition = cluster.views[0].partition_for(1)
     active, standby, _ = cluster.holders(1)
     assert (await cluster.get("/hosts/1", at=2)).json() == {
         "partition": partition,

@@ -10,7 +10,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from api.http.answers import Answer
 from runtime.cluster.host_metadata import HostInfo
-from tests.drivers.fake_queries import board_of
+from tests.drivers.fake_view import board_of
 from tests.drivers.http_instance import app_alone, exchange, free_host, serving, without_dates
 
 BOARDS = {1: board_of(1), 6: board_of(6, 10)}

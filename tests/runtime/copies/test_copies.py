@@ -1,141 +1,184 @@
-"""What records do to a store: boards merge, the last name counts, what cannot be used is counted."""
+"""What records do to a store: results merge, the last row counts, what cannot be used is counted."""
 
 import itertools
-import json
 from types import SimpleNamespace
 
 import pytest
-from topology.leaderboard.records import NOT_A_BOARD, Board
 
 from runtime.copies.store_copy import why_begin_again
 from runtime.kafka.partitioner import partition_for
-from runtime.records import MISPLACED, NO_KEY, NO_VALUE, NOT_A_NAME, NOT_AN_ID, NOT_JSON_OBJECT, NOT_THE_KEY
+from runtime.records import MISPLACED, NO_KEY, NO_VALUE, NOT_AN_ID, NOT_JSON_OBJECT, NOT_UTF8
+from runtime.results import NOT_A_RESULT, Made, Result
 from runtime.stores.protocol import Fill
-from tests.drivers.stores import TOPIC_ID, FedRecord, StoresDriver, board, entries
+from tests.drivers.readings import NOT_PEAKS, PEAKS, PEAKS_TOPIC, SENSORS, STATIONS, peaks, result
+from tests.drivers.stores import (
+    TOPIC_ID,
+    CopiesDriver,
+    FedRecord,
+    StoresDriver,
+    feed,
+    stations_to_publish,
+    value_of,
+)
+from topology.word_count import WORD_COUNT
 
 
-def stored(driver: StoresDriver, product_id: int) -> Board | None:
-    value = driver.boards[partition_for(product_id, driver.partition_count)].store.get(product_id)
-    return None if value is None else Board.from_json(value)
+def fed(offset: int, key: bytes, of: Result | None) -> FedRecord:
+    """Return a record of a result, or a delete."""
+    return FedRecord(offset, key, None if of is None else value_of(of), headers=of.made.to_headers() if of else ())
 
 
-def test_boards_of_one_generation_merge() -> None:
+def test_results_of_one_generation_merge() -> None:
     driver = StoresDriver()
-    driver.board(1, board((3, 40), (1, 10)))
-    driver.board(1, Board(1, board((2, 20)).known, ()))
-    merged = stored(driver, 1)
+    driver.station(1, result((3, 40), (1, 10)))
+    driver.station(1, result((2, 20)))
+    merged = driver.stored(1)
     assert merged is not None
-    assert [entry.player_id for entry in merged.known] == [3, 2, 1]
+    assert [reading.sensor_id for reading in merged.values] == [3, 2, 1]
 
 
 def test_a_higher_generation_replaces_and_a_lower_one_is_ignored() -> None:
     driver = StoresDriver()
-    driver.board(1, board((3, 40), generation=1))
-    newer = board((1, 5), generation=2)
-    driver.board(1, newer)
-    driver.board(1, board((3, 90), generation=1))
-    assert stored(driver, 1) == newer
+    driver.station(1, result((3, 40), generation=1))
+    newer = result((1, 5), generation=2)
+    driver.station(1, newer)
+    driver.station(1, result((3, 90), generation=1))
+    assert driver.stored(1) == newer
 
 
-def test_a_board_is_cut_at_its_places() -> None:
-    driver = StoresDriver(places=2)
-    driver.board(1, board((3, 40), (1, 10)))
-    driver.board(1, board((2, 50)))
-    merged = stored(driver, 1)
+def test_what_is_merged_is_cut_as_the_values_say() -> None:
+    driver = StoresDriver(kept=2)
+    driver.station(1, result((3, 40), (1, 10)))
+    driver.station(1, Result(Made(1), peaks((2, 50), first_offset=5)))
+    merged = driver.stored(1)
     assert merged is not None
-    assert [entry.score for entry in merged.known] == [50, 40]
+    assert [reading.level for reading in merged.values] == [50, 40]
 
 
 def test_records_of_one_slice_are_taken_in_order() -> None:
     driver = StoresDriver(partitions=1)
-    copy = driver.boards[0]
-    values = [board((3, 1)), None, board((2, 7)), board((1, 9), generation=2)]
-    records = [FedRecord(index, b"1", value and value.to_json()) for index, value in enumerate(values)]
-    assert copy.apply(records, 0) == 4
-    assert stored(driver, 1) == values[-1]
+    copy = driver.copy(PEAKS)
+    of = [result((3, 1)), None, result((2, 7)), result((1, 9), generation=2)]
+    assert copy.apply([fed(index, b"1", each) for index, each in enumerate(of)], 0) == 4
+    assert driver.stored(1) == of[-1]
     assert copy.position == 4
+    assert copy.measure().rows == 1
 
 
-def test_a_record_that_is_the_whole_board_is_stored_as_it_came() -> None:
+def test_a_record_that_is_the_whole_result_is_stored_as_it_came() -> None:
     driver = StoresDriver(partitions=1)
-    for number, whole in enumerate([board((3, 40)), board((3, 40), (1, 10))]):
-        as_it_came = whole.to_json().replace(b",", b" ,")
-        driver.boards[0].apply([FedRecord(number, b"1", as_it_came)], 0)
-        assert driver.boards[0].store.get(1) == as_it_came
-        assert stored(driver, 1) == whole
+    for number, whole in enumerate([result((3, 40)), result((3, 40), (1, 10))]):
+        as_it_came = value_of(whole).replace(b",", b" ,")
+        driver.copy(PEAKS).apply([FedRecord(number, b"1", as_it_came, headers=whole.made.to_headers())], 0)
+        published = driver.copy(PEAKS).record(1, 0)
+        assert published is not None
+        assert published.value == as_it_came
+        assert driver.stored(1) == whole
 
 
 def test_a_record_read_again_is_not_used_again() -> None:
     driver = StoresDriver(partitions=1)
-    driver.feed_board(b"1", board((3, 1)).to_json())
-    driver.feed_board(b"1", None)
-    driver.boards[0].apply([FedRecord(0, b"1", board((3, 1)).to_json())], 0)
-    assert stored(driver, 1) is None
+    driver.station(1, result((3, 1)))
+    driver.station(1, None)
+    driver.copy(PEAKS).apply([fed(0, b"1", result((3, 1)))], 0)
+    assert driver.stored(1) is None
 
 
-def test_a_late_older_board_is_to_be_published_again() -> None:
+def test_a_late_older_result_is_to_be_published_again() -> None:
     driver = StoresDriver(partitions=1)
-    copy = driver.boards[0]
-    newer = board((3, 40), (1, 10))
-    older = Board(1, newer.known[1:], ())
-    driver.feed_board(b"1", older.to_json())
-    driver.feed_board(b"1", newer.to_json())
+    copy = driver.copy(PEAKS)
+    newer = result((3, 40), (1, 10), newest_ms=5)
+    older = Result(Made(1), newer.values[1:])
+    driver.station(1, older)
+    driver.station(1, newer)
     assert list(copy.lacking(0.0)) == []
-    driver.feed_board(b"1", older.to_json())
-    driver.feed_board(b"2", older.to_json())
-    [(product_id, value)] = copy.lacking(0.0)
-    merged = Board.from_json(value)
-    assert product_id == 1
-    assert set(merged.known) >= set(newer.known)
+    driver.station(1, older)
+    driver.station(2, older)
+    [record] = copy.lacking(0.0)
+    assert (record.topic, record.partition, record.key) == (PEAKS_TOPIC, 0, b"1")
+    assert record.value == value_of(newer)
+    assert Made.of_headers(record.headers) == newer.made, "of what it is made is published again as well"
     assert list(copy.lacking(60.0)) == [], "it may still be followed by a whole one"
     # Until it is published, the store remembers to read the late record again.
     assert copy.fill is not None
     assert (copy.fill.position, copy.position) == (2, 4)
-    driver.feed_board(b"1", value)
+    driver.publish_again(record)
     assert list(copy.lacking(0.0)) == []
     assert copy.fill.position == copy.position == 5
 
 
 def test_a_lower_generation_behind_a_higher_one_is_to_be_published_over() -> None:
     driver = StoresDriver(partitions=1)
-    driver.feed_board(b"1", board((3, 40), generation=2).to_json())
-    driver.feed_board(b"1", board((3, 90), generation=1).to_json())
-    assert [product_id for product_id, _ in driver.boards[0].lacking(0.0)] == [1]
+    driver.station(1, result((3, 40), generation=2))
+    driver.station(1, result((3, 90), generation=1))
+    assert stations_to_publish(driver.copy(PEAKS)) == [1]
 
 
-def test_a_pending_entry_that_a_record_has_as_known_is_not_lacking() -> None:
-    driver = StoresDriver(partitions=1, places=2)
-    copy = driver.boards[0]
-    first, second, third = entries((1, 10), (2, 20), (3, 30))
-    driver.feed_board(b"1", Board(1, (), (first,)).to_json())
-    driver.feed_board(b"1", Board(1, (first,), ()).to_json())
+def test_a_record_that_stands_for_what_is_merged_is_not_lacking() -> None:
+    driver = StoresDriver(partitions=1, kept=2)
+    copy = driver.copy(PEAKS)
+    first, second, third = peaks((3, 30), (2, 20), (1, 10))
+    driver.station(1, Result(Made(1), (second,)))
+    driver.station(1, Result(Made(1), (first, second, third)))
+    held = driver.stored(1)
+    assert held is not None
+    assert held.values == (first, second), "so it is not equal to the record"
     assert list(copy.lacking(0.0)) == []
     assert copy.fill is not None
     assert copy.fill.position == copy.position == 2
-    driver.feed_board(b"1", Board(1, (third, second), ()).to_json())
-    assert [product_id for product_id, _ in copy.lacking(0.0)] == [1], "others would restore the board without it"
+    driver.station(1, Result(Made(1), (second, third)))
+    assert stations_to_publish(copy) == [1], "others would restore the result without the first"
 
 
 @pytest.mark.parametrize(
     "late",
     [
-        Board(1, board((3, 40)).known, board(pending=[(5, 50)]).pending, 7),
-        Board(1, board((3, 40), (1, 10)).known, (), 7),
-        Board(1, board((3, 40), (1, 10)).known, board(pending=[(5, 50)]).pending, 6),
-        Board(0, board((3, 40), (1, 10)).known, board(pending=[(5, 50)]).pending, 7),
+        Result(Made(1), peaks((3, 40))),
+        Result(Made(0), peaks((3, 40), (1, 10))),
+        Result(Made(1, version=1), peaks((3, 40), (1, 10))),
     ],
-    ids=["known", "pending", "pending_lost", "generation"],
+    ids=["values", "generation", "version"],
 )
-def test_whatever_a_late_record_lacks_is_to_be_published_again(late: Board) -> None:
+def test_whatever_a_late_record_lacks_is_to_be_published_again(late: Result) -> None:
     driver = StoresDriver(partitions=1)
-    whole = board((3, 40), (1, 10), pending=[(5, 50)])._replace(pending_lost=7)
-    driver.feed_board(b"1", whole.to_json())
-    driver.feed_board(b"1", late.to_json())
-    [(_, value)] = driver.boards[0].lacking(0.0)
-    assert Board.from_json(value) == whole
+    whole = Result(Made(1, version=2), peaks((3, 40), (1, 10)))
+    driver.station(1, whole)
+    driver.station(1, late)
+    [record] = driver.copy(PEAKS).lacking(0.0)
+    assert record.value == value_of(whole)
+    assert driver.stored(1) == whole
 
 
-BEYOND_64_BITS = board((2**63, 1)).to_json()
+def count(number: int, **offsets: int) -> Result:
+    """Return a count of events up to these offsets of partitions."""
+    of_partitions = {partition.removeprefix("p"): offset for partition, offset in offsets.items()}
+    return Result(Made(1, offsets={"lines": of_partitions}), {"count": number})
+
+
+def test_a_count_replaces_what_it_covers_and_never_goes_back() -> None:
+    driver = CopiesDriver(WORD_COUNT, partitions=1)
+    copy = driver.copy("counts-store")
+
+    def held() -> bytes:
+        record = copy.record("hello", 0)
+        assert record is not None
+        return record.value
+
+    driver.publish("counts-store", "hello", count(5, p0=4, p1=7))
+    driver.publish("counts-store", "hello", count(4, p0=3, p1=7))
+    assert held() == b'{"count":5}'
+    assert [record.key for record in copy.lacking(0.0)] == [b"hello"], "compaction would keep the lower one"
+    driver.publish("counts-store", "hello", count(6, p0=3, p1=9))
+    assert held() == b'{"count":5}', "neither counts all that the other does"
+    driver.publish("counts-store", "hello", count(7, p0=4, p1=9))
+    assert held() == b'{"count":7}'
+    assert list(copy.lacking(0.0)) == []
+    driver.publish("counts-store", "hello", count(7, p0=4, p1=9))
+    assert copy.fill is not None
+    assert (copy.fill.position, copy.fill.rows) == (5, 1)
+
+
+BEYOND_A_DOUBLE = b'{"readings":[[1e999,0,1e999]]}'
 
 
 @pytest.mark.parametrize(
@@ -151,38 +194,62 @@ BEYOND_64_BITS = board((2**63, 1)).to_json()
         (b"1", b"null", NOT_JSON_OBJECT),
         (b"1", b"{", NOT_JSON_OBJECT),
         (b"1", b"[" * 100_000, NOT_JSON_OBJECT),
-        (b"1", b'{"generation":1e999,"known":[],"pending":[],"pending_lost":0}', NOT_A_BOARD),
-        (b"1", b'{"generation":1,"known":[{"score":NaN}],"pending":[],"pending_lost":0}', NOT_JSON_OBJECT),
-        (b"1", BEYOND_64_BITS, NOT_A_BOARD),
+        (b"1", BEYOND_A_DOUBLE, NOT_PEAKS),
+        (b"1", b'{"readings":[[NaN,0,1]]}', NOT_JSON_OBJECT),
+        (b"1", b'{"readings":[[1,0]]}', NOT_PEAKS),
+        (b"1", b'{"readings":[[1,0,1]]}', NOT_A_RESULT),
     ],
 )
-def test_a_board_record_that_cannot_be_used_is_counted_and_passed(key: bytes | None, value: bytes, reason: str) -> None:
+def test_a_record_that_cannot_be_used_is_counted_and_passed(key: bytes | None, value: bytes, reason: str) -> None:
     driver = StoresDriver(partitions=1)
-    driver.feed_board(key, value)
-    assert driver.unusable.counts == {("high-scores", reason): 1}
-    assert driver.boards[0].position == 1
+    driver.feed(key, value)
+    assert driver.unusable == {(PEAKS_TOPIC, reason): 1}
+    assert driver.copy(PEAKS).position == 1
 
 
-def test_a_board_whose_key_got_a_record_that_cannot_be_used_is_to_be_published_over_it() -> None:
+@pytest.mark.parametrize(
+    ("name", "header", "reason"),
+    [
+        ("generation", b"{", NOT_A_RESULT),
+        ("generation", b"null", NOT_A_RESULT),
+        ("version", b"\xff", NOT_A_RESULT),
+        ("offsets", b"[1]", NOT_A_RESULT),
+    ],
+)
+def test_a_record_whose_headers_cannot_be_is_counted_and_passed(name: str, header: bytes, reason: str) -> None:
     driver = StoresDriver(partitions=1)
-    copy = driver.boards[0]
-    whole = board((3, 40))
-    driver.feed_board(b"1", whole.to_json())
+    headers = {"generation": b"1", name: header}
+    feed(driver.copy(PEAKS), b"1", value_of(result((3, 1))), headers.items())
+    assert driver.unusable == {(PEAKS_TOPIC, reason): 1}
+
+
+@pytest.mark.parametrize(("key", "reason"), [(None, NO_KEY), (b"", NO_KEY), (b"\xff", NOT_UTF8), (b"a\xff", NOT_UTF8)])
+def test_a_text_that_is_no_key_is_counted_and_passed(key: bytes | None, reason: str) -> None:
+    driver = CopiesDriver(WORD_COUNT, partitions=1)
+    feed(driver.copy("counts-store"), key, b'{"count":1}', count(1, p0=0).made.to_headers())
+    assert driver.unusable == {("counts", reason): 1}
+    assert driver.copy("counts-store").measure().rows == 0
+
+
+def test_a_result_whose_key_got_a_record_that_cannot_be_used_is_to_be_published_over_it() -> None:
+    driver = StoresDriver(partitions=1)
+    copy = driver.copy(PEAKS)
+    whole = result((3, 40))
+    driver.station(1, whole)
     for key in (b"1", b"2", b"01"):
-        driver.feed_board(key, b'{"generation": 9}')
-    assert stored(driver, 1) == whole
-    assert [product_id for product_id, _ in copy.lacking(0.0)] == [1], "compaction keeps the last record of a key"
+        driver.feed(key, b'{"level": 9}')
+    assert driver.stored(1) == whole
+    assert stations_to_publish(copy) == [1], "compaction keeps the last record of a key"
     assert copy.fill is not None
     assert (copy.fill.position, copy.position) == (1, 4)
-    driver.feed_board(b"1", whole.to_json())
+    driver.station(1, whole)
     assert list(copy.lacking(0.0)) == []
 
 
-def test_a_board_in_the_wrong_partition_is_not_used() -> None:
+def test_a_result_in_the_wrong_partition_is_not_used() -> None:
     driver = StoresDriver(partitions=4)
-    wrong = (partition_for(1, 4) + 1) % 4
-    driver.feed_board(b"1", board((3, 1)).to_json(), wrong)
-    assert driver.unusable.counts == {("high-scores", MISPLACED): 1}
+    driver.publish(PEAKS, 1, result((3, 1)), (partition_for(1, 4) + 1) % 4)
+    assert driver.unusable == {(PEAKS_TOPIC, MISPLACED): 1}
     assert driver.get(1) is None
 
 
@@ -190,25 +257,26 @@ def test_a_board_in_the_wrong_partition_is_not_used() -> None:
     ("key", "value", "reason"),
     [
         (None, b'{"id":1,"name":"x"}', NO_KEY),
-        (b"1", b'{"id":2,"name":"x"}', NOT_THE_KEY),
-        (b"1", b'{"id":1,"name":"\\ud800"}', NOT_A_NAME),
+        (b"1", b'{"id":2,"name":"x"}', "id is missing or not the key"),
+        (b"1", b'{"name":"x"}', "id is missing or not the key"),
+        (b"1", b'{"id":1,"name":"\\ud800"}', "name is missing or no text"),
         (b"1", b"5", NOT_JSON_OBJECT),
-        (b"1", b'{"id":1}', NOT_A_NAME),
+        (b"1", b'{"id":1}', "name is missing or no text"),
     ],
 )
 def test_a_table_record_that_cannot_be_used_is_counted_and_passed(key: bytes | None, value: bytes, reason: str) -> None:
     driver = StoresDriver()
-    driver.feed_table("players", key, value)
-    assert driver.unusable.counts == {("players", reason): 1}
-    assert list(driver.tables["players"].store.scan()) == []
+    feed(driver.table(SENSORS), key, value)
+    assert driver.unusable == {(SENSORS, reason): 1}
+    assert list(driver.table(SENSORS).store.scan()) == []
 
 
 def test_changes_of_a_table_are_counted() -> None:
     driver = StoresDriver()
-    players = driver.tables["players"]
-    driver.name("players", {1: "Elyse", 2: "Mitch"})
-    driver.name("players", {1: "Ely", 2: None, 3: None})
-    assert (players.added, players.deleted) == (2, 1)
+    sensors = driver.table(SENSORS)
+    driver.name(SENSORS, {1: "Elbe", 2: "Main"})
+    driver.name(SENSORS, {1: "Eger", 2: None, 3: None})
+    assert (sensors.added, sensors.deleted) == (2, 1)
 
 
 def test_heavy_records_are_taken_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,13 +284,12 @@ def test_heavy_records_are_taken_in_slices(monkeypatch: pytest.MonkeyPatch) -> N
     clock = SimpleNamespace(monotonic=itertools.count(0, 0.0005).__next__)
     monkeypatch.setattr("runtime.copies.store_copy.time", clock)
     driver = StoresDriver(partitions=1)
-    value = board(*((player, 1000 - player) for player in range(20))).to_json()
-    records = [FedRecord(offset, str(offset).encode(), value) for offset in range(500)]
-    done = driver.boards[0].apply(records, 0)
+    of = result(*((sensor, 1000 - sensor) for sensor in range(20)))
+    done = driver.copy(PEAKS).apply([fed(offset, str(offset).encode(), of) for offset in range(500)], 0)
     assert 0 < done < 500
-    assert driver.boards[0].fill == Fill(TOPIC_ID, done, restored=True, current_at_ms=0)
-    assert json.loads(driver.boards[0].store.get(done - 1) or b"")["generation"] == 1
-    assert driver.boards[0].store.get(done) is None
+    assert driver.copy(PEAKS).fill == Fill(TOPIC_ID, done, restored=True, current_at_ms=0, rows=done)
+    assert driver.stored(done - 1) == of
+    assert driver.stored(done) is None
 
 
 DAY_MS = 86_400_000
@@ -264,86 +331,87 @@ def test_a_topic_that_lost_records_is_told_from_a_store_that_did(fill: Fill | No
     assert again.topic_lost_records is lost
 
 
-def test_boards_that_their_topic_has_lost_are_kept_and_published_again() -> None:
+def test_results_that_their_topic_has_lost_are_kept_and_published_again() -> None:
     driver = StoresDriver(partitions=2)
-    ids = [product_id for product_id in range(20) if partition_for(product_id, 2) == 0]
-    for product_id in ids:
-        driver.board(product_id, board((1, product_id)))
-    copy = driver.boards[0]
+    stations = [station for station in range(20) if partition_for(station, 2) == 0]
+    for station in stations:
+        driver.station(station, result((1, station)))
+    copy = driver.copy(PEAKS)
     elsewhere = copy.misplaced(4)
     copy.place(4)
     copy.begin_after_loss("another", 0)
     copy.resume(0)
     assert elsewhere
-    assert set(elsewhere) == {product_id for product_id in ids if partition_for(product_id, 4) != 0}
-    here = [product_id for product_id in ids if partition_for(product_id, 4) == 0]
-    assert [product_id for product_id, _ in copy.lacking(0.0)] == here
-    assert [product_id for product_id, _ in copy.store.scan()] == here
+    assert set(elsewhere) == {station for station in stations if partition_for(station, 4) != 0}
+    here = [station for station in stations if partition_for(station, 4) == 0]
+    assert stations_to_publish(copy) == here
+    assert [key for key in range(20) if driver.held(copy, key) is not None] == here
     # Before the topic's first record, until all of them are back.
-    assert copy.fill == Fill("another", -1, restored=True, current_at_ms=0)
-    for product_id, value in list(copy.lacking(0.0)):
-        driver.feed_board(str(product_id).encode(), value, 0)
+    assert copy.fill == Fill("another", -1, restored=True, current_at_ms=0, rows=len(here))
+    for record in list(copy.lacking(0.0)):
+        driver.publish_again(record)
     assert list(copy.lacking(0.0)) == []
     assert copy.fill is not None
     assert copy.fill.position == len(here)
 
 
-def test_boards_to_publish_again_are_not_forgotten_when_the_filling_is_interrupted() -> None:
+def test_results_to_publish_again_are_not_forgotten_when_the_filling_is_interrupted() -> None:
     driver = StoresDriver(partitions=1)
-    for product_id in (1, 2, 3):
-        driver.board(product_id, board((1, product_id)))
-    copy = driver.boards[0]
+    for station in (1, 2, 3):
+        driver.station(station, result((1, station)))
+    copy = driver.copy(PEAKS)
     copy.begin_after_loss("another", 0)
     copy.rewind()
     copy.resume(0)
-    assert [product_id for product_id, _ in copy.lacking(0.0)] == [1, 2, 3]
+    assert stations_to_publish(copy) == [1, 2, 3]
     copy.begin("a third", 0)
     assert list(copy.lacking(0.0)) == []
 
 
-def test_boards_to_publish_again_are_not_forgotten_when_the_process_ends() -> None:
+def test_results_to_publish_again_are_not_forgotten_when_the_process_ends() -> None:
     driver = StoresDriver(partitions=1)
-    for product_id in (1, 2):
-        driver.board(product_id, board((1, product_id)))
-    copy = driver.boards[0]
+    for station in (1, 2):
+        driver.station(station, result((1, station)))
+    copy = driver.copy(PEAKS)
 
     def begins_again() -> bool:
-        """Whether another process, which has nothing but the store, publishes all of its boards again."""
+        """Whether another process, which has nothing but the store, publishes all of its results again."""
         again = why_begin_again(copy.fill, "another", begin=0, end=9, now_ms=0, delete_retention_ms=DAY_MS)
         return again is not None and again.topic_lost_records
 
     copy.begin_after_loss("another", 0)
     copy.resume(0)
-    (first, first_value), (second, second_value) = copy.lacking(0.0)
+    first, second = copy.lacking(0.0)
     assert begins_again()
-    driver.feed_board(str(first).encode(), first_value, 0)
+    driver.publish_again(first)
     assert begins_again()
-    driver.feed_board(str(second).encode(), second_value, 0)
+    driver.publish_again(second)
     assert not begins_again()
 
 
-def test_a_kept_board_gives_way_to_one_of_a_later_generation() -> None:
+def test_a_kept_result_gives_way_to_one_of_a_later_generation() -> None:
     driver = StoresDriver(partitions=1)
-    driver.name("players", {1: "Elyse"})
-    driver.name("products", {7: "Game"})
-    driver.board(7, board((1, 90)))
-    driver.boards[0].begin_after_loss("another", 0)
-    assert driver.get(7) == [("Elyse", 90.0)]
-    driver.board(7, board((1, 95), generation=2))
-    assert driver.get(7) == [("Elyse", 95.0)]
-    assert list(driver.boards[0].lacking(0.0)) == []
+    driver.name(SENSORS, {1: "Elbe"})
+    driver.name(STATIONS, {7: "Dresden"})
+    driver.station(7, result((1, 90)))
+    driver.copy(PEAKS).begin_after_loss("another", 0)
+    assert driver.get(7) == [("Elbe", 90.0)]
+    driver.station(7, result((1, 95), generation=2))
+    assert driver.get(7) == [("Elbe", 95.0)]
+    assert list(driver.copy(PEAKS).lacking(0.0)) == []
 
 
-def test_a_board_that_is_to_be_published_again_and_belongs_elsewhere_holds_nothing_back() -> None:
+def test_a_result_that_is_to_be_published_again_and_belongs_elsewhere_holds_nothing_back() -> None:
     driver = StoresDriver(partitions=1)
-    copy = driver.boards[0]
-    moves = next(product_id for product_id in range(20) if partition_for(product_id, 4) != 0)
-    whole = board((3, 40), (1, 10))
-    driver.board(moves, whole)
-    driver.board(moves, Board(1, whole.known[1:], ()))
+    copy = driver.copy(PEAKS)
+    moves = next(station for station in range(20) if partition_for(station, 4) != 0)
+    whole = result((3, 40), (1, 10))
+    driver.station(moves, whole)
+    driver.station(moves, Result(Made(1), whole.values[1:]))
     assert copy.fill is not None
     assert copy.fill.position < copy.position
     copy.place(4)
-    assert stored(driver, moves) is None
+    assert driver.stored(moves) is None
     assert list(copy.lacking(0.0)) == []
     assert copy.fill.position == copy.position
+    assert copy.fill.rows == 0

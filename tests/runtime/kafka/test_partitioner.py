@@ -25,5 +25,6 @@ def test_the_sign_is_masked_and_not_negated() -> None:
     assert partition_of_key(b"21", 1000) == (-973932308 & 0x7FFFFFFF) % 1000
 
 
-def test_the_key_of_a_product_is_its_decimal_text() -> None:
-    assert partition_for(-12, 7) == partition_of_key(b"-12", 7)
+def test_the_key_is_its_text() -> None:
+    assert partition_for(-12, 7) == partition_for("-12", 7) == partition_of_key(b"-12", 7)
+    assert partition_for("ü/@", 7) == partition_of_key("ü/@".encode(), 7)

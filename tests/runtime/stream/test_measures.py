@@ -1,30 +1,27 @@
-"""Histograms, how fresh boards are, and how large stores are."""
+"""Histograms, how fresh results are, and how large stores are."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from topology.leaderboard.records import Board, Entry
 
+from runtime.copies.copies import names_of
 from runtime.histogram import Histogram
+from runtime.results import Made, Result
 from runtime.stores.directory import StateDirectory
 from runtime.stores.memory import MemoryStores
 from runtime.stores.protocol import Fill
 from runtime.stream.freshness import Freshness
+from tests.drivers.readings import PEAKS, SENSORS, STATIONS, readings, result
 from tests.drivers.stores import StoresDriver
-from tests.drivers.stores import board as board_of
 
 FILL = Fill("topic", 1, restored=True, current_at_ms=0)
 
 
-def board(*timestamps_ms: int, pending: tuple[int, ...] = (), generation: int = 1) -> Board:
-    """Return a board of entries with these timestamps."""
-    return Board(
-        generation,
-        tuple(Entry(1.0, each, 0, each, 1) for each in timestamps_ms),
-        tuple(Entry(1.0, each, 0, each, 2) for each in pending),
-    )
+def of(number: int, newest_ms: int | None, generation: int = 1) -> Result:
+    """Return a result whose newest event has this timestamp."""
+    return Result(Made(generation, newest_ms=newest_ms), {"number": number})
 
 
 @pytest.mark.parametrize(
@@ -45,24 +42,25 @@ def test_a_grown_copy_leaves_the_histogram_as_it_was() -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "delay_s"),
+    ("held", "merged", "delay_s"),
     [
-        (None, board(1_000), 0.25),
-        (board(400), board(400, 1_000), 0.25),
-        (board(400), board(400, pending=(1_200,)), 0.05),
-        (board(), board(1_000), 0.25),
-        (board(1_000), board(2_000), 0.0),  # a producer's clock ahead of this one
-        (board(1_000), board(500, 1_000), None),
-        (board(1_000, 500), board(1_000), None),
-        (board(1_000), board(1_000, generation=2), None),
-        (None, board(), None),
+        (None, of(1, 1_000), 0.25),
+        (of(1, 400), of(2, 1_000), 0.25),
+        (of(1, None), of(2, 1_000), 0.25),
+        (of(1, 1_000), of(2, 2_000), 0.0),  # a producer's clock ahead of this one
+        (of(1, 1_000), of(2, 1_000), None),
+        (of(1, 1_000), of(2, 500), None),
+        (of(1, 400), of(1, 1_000), None),
+        (of(1, 400), of(1, 1_000, generation=2), None),
+        (None, of(1, None), None),
+        (of(1, 400), of(2, None), None),
     ],
 )
-def test_only_a_newer_score_event_tells_how_fresh_a_board_is(
-    old: Board | None, new: Board, delay_s: float | None
+def test_only_a_newer_event_tells_how_fresh_a_result_is(
+    held: Result | None, merged: Result, delay_s: float | None
 ) -> None:
     freshness = Freshness()
-    freshness.note(old, new, now_ms=1_250)
+    freshness.note(held, merged, now_ms=1_250)
     assert sum(freshness.delays_s.counts) == (delay_s is not None)
     assert freshness.delays_s.total == pytest.approx(delay_s or 0.0)
     assert (freshness.newest_ms is None) == (delay_s is None)
@@ -70,33 +68,45 @@ def test_only_a_newer_score_event_tells_how_fresh_a_board_is(
 
 def test_the_newest_event_never_goes_back() -> None:
     freshness = Freshness()
-    freshness.note(None, board(1_000), now_ms=1_000)
-    freshness.note(None, board(500), now_ms=1_000)
+    freshness.note(None, of(1, 1_000), now_ms=1_000)
+    freshness.note(None, of(1, 500), now_ms=1_000)
     assert freshness.newest_ms == 1_000
 
 
-def test_boards_that_bring_nothing_new_are_counted() -> None:
+def test_results_that_bring_nothing_new_are_counted() -> None:
     freshness = Freshness()
-    freshness.note(None, board(1_000), now_ms=1_000)
-    freshness.note(board(1_000), board(1_000), now_ms=1_000)
-    freshness.note(board(1_000), board(1_000, 2_000), now_ms=2_000)
-    assert (freshness.read, freshness.unchanged) == (3, 1)
+    freshness.note(None, of(1, 1_000), now_ms=1_000)
+    freshness.note(of(1, 1_000), of(1, 1_000, generation=3), now_ms=1_000)
+    freshness.note(of(1, 1_000), of(2, 2_000), now_ms=2_000)
+    assert (freshness.read, freshness.unchanged, freshness.generation) == (3, 1, 3)
+
+
+def test_what_is_restored_tells_nothing_of_how_fresh_results_are() -> None:
+    driver = StoresDriver(partitions=1)
+    copy = driver.copy(PEAKS)
+    copy.begin("another topic", 0)
+    copy.resume(1)
+    driver.now_ms = 1_250
+    for level in (1, 2):
+        driver.station(1, result((3, level), newest_ms=1_000 + level))
+    freshness = driver.copies.freshness[PEAKS]
+    assert (freshness.read, freshness.newest_ms) == (1, 1_002)
 
 
 def test_a_store_on_disk_tells_its_size(tmp_path: Path) -> None:
-    directory = StateDirectory(tmp_path, "application")
-    store = directory.open("players", 0)
+    directory = StateDirectory(tmp_path, "application", ["customers"])
+    store = directory.open("customers", 0)
     empty = store.disk_bytes()
     assert empty > 0
-    store.write(dict.fromkeys(range(1_000), b"x" * 100), FILL)
+    store.write({b"%d" % number: b"x" * 100 for number in range(1_000)}, FILL)
     assert store.disk_bytes() > empty + 10_000
-    files = [path for path in (tmp_path / "application/players/0").iterdir() if path.is_file()]
+    files = [path for path in (tmp_path / "application/customers/0").iterdir() if path.is_file()]
     assert store.disk_bytes() == sum(path.stat().st_size for path in files)
     directory.close()
 
 
 def test_a_table_counts_its_rows_through_renames_deletes_and_a_restart() -> None:
-    stores = MemoryStores()
+    stores = MemoryStores(names_of(readings()))
     driver = StoresDriver(stores=stores)
     changes: list[tuple[int, str | None]] = [
         (1, "a"),
@@ -107,20 +117,20 @@ def test_a_table_counts_its_rows_through_renames_deletes_and_a_restart() -> None
         (9, None),
         (3, None),
     ]
-    for player, name in [*changes, (2, "again")]:
-        driver.name("players", {player: name})
-    assert driver.tables["players"].measure().rows == 2
+    for sensor, name in [*changes, (2, "again")]:
+        driver.name(SENSORS, {sensor: name})
+    assert driver.table(SENSORS).measure().rows == 2
     again = StoresDriver(stores=stores)
-    assert again.tables["players"].measure().rows == 2
-    again.tables["players"].begin("another topic", 0)
-    assert again.tables["players"].measure().rows == 0
+    assert again.table(SENSORS).measure().rows == 2
+    again.table(SENSORS).begin("another topic", 0)
+    assert again.table(SENSORS).measure().rows == 0
 
 
-def test_boards_are_counted_by_partition_without_those_that_are_hidden() -> None:
+def test_rows_are_counted_by_partition_without_those_that_are_hidden() -> None:
     driver = StoresDriver()
-    driver.name("products", {1: "a game"})
-    driver.name("players", {1: "a player"})
-    driver.board(1, board_of((1, 5.0)))
-    driver.board(2, board_of((1, 5.0)))
-    partition = driver.queries.partition_for(1)
+    driver.name(STATIONS, {1: "Ulm"})
+    driver.name(SENSORS, {1: "Elbe"})
+    driver.station(1, result((1, 5.0)))
+    driver.station(2, result((1, 5.0)))
+    partition = driver.view.partition_for(1)
     assert driver.view.shown() == {each: int(each == partition) for each in range(4)}

@@ -1,0 +1,37 @@
+"""What the leaderboard answers beside what every topology does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from api.leaderboard.live import WORDS, live_routes
+from api.leaderboard.metric_names import METRIC_NAMES
+from api.leaderboard.problems import NoSuchBoard
+from api.leaderboard.routes import BOARD_PATH, board_routes, composed
+from api.own import Own, Page
+from api.serving import Serving
+
+STORE = "leader-boards"
+
+
+def leaderboard_routes(serving: Serving) -> Own:
+    """Return the routes of the boards, their live updates, and the page for games.
+
+    Args:
+        serving: what the application answers from; its topology has a store `leader-boards`, whose rows are lists.
+    """
+    served = serving.stores[STORE]
+    limits = served.store.limits
+    assert limits is not None, f"rows of {STORE} are lists"
+    board = served.one_row(BOARD_PATH, NoSuchBoard)
+    return Own(
+        routers=[
+            # First: `events` is no product, and no end of a range.
+            live_routes(served.feeds(WORDS), serving.traffic, limits),
+            board_routes(serving, served, board, served.gather(composed)),
+        ],
+        rows=[board],
+        page=Page(directory=Path(__file__).parent / "static", values={"depth": str(limits.most)}),
+        metrics=METRIC_NAMES,
+        hint=f"/docs lists the routes, and {BOARD_PATH} is the board of a product.",
+    )

@@ -1,0 +1,110 @@
+"""One row: from this instance's copy, or from the holder's, the same bytes either way."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from api.cluster.peers import NoReply, Peers
+from api.cluster.router import Router
+from api.cluster.routing import Local, Remote
+from api.http.answers import JSON_TYPE, SERVED_BY, STORE_LAG, STORE_ROLE, Answer, Headers
+from api.http.errors import PartitionsUnavailable, problem
+from api.http.key_route import encoded
+from runtime.errors import Fix, StateUnusable
+from runtime.keys import KeyValue
+from runtime.serving.view import PartitionStatus, View
+
+logger = logging.getLogger(__name__)
+
+_PASSED_ON: Final = ("content-type", "etag", "x-served-by", "x-store-role", "x-store-lag")
+
+
+class OneRow:
+    """Answers a route of one row.
+
+    Args:
+        view: the rows of this instance's copies.
+        router: who answers for a partition.
+        peers: the other instances.
+        path: the template of the route's path; its last part is the key.
+        missing: makes the problem of a key without a row to show.
+
+    Attributes:
+        path: the template of the route's path.
+        prefix: what is before the key, without the slash between them.
+        limits: of the store.
+    """
+
+    def __init__(self, view: View, router: Router, peers: Peers, path: str, missing: Callable[[KeyValue], Fix]) -> None:
+        self.path = path
+        self.prefix = path.rpartition("/")[0]
+        self.limits = view.store.limits
+        self.parse = view.store.key.type.parse
+        self._text = view.store.key.type.text
+        self._view = view
+        self._router = router
+        self._peers = peers
+        self._missing = missing
+        self._served_by = (SERVED_BY, str(router.here).encode())
+
+    async def answer(self, key: KeyValue, limit: int | None, *, hop: bool) -> Answer:
+        """Return the row, or the problem that says why there is none.
+
+        Args:
+            key: which row.
+            limit: at most this many entries of a row that is a list; None where rows are none.
+            hop: whether another instance has forwarded the request here.
+        """
+        answer = self.at_once(key, limit, hop=hop)
+        if not isinstance(answer, Remote):
+            return answer
+        # Built from what was parsed: nothing that a client wrote reaches a peer.
+        query = "" if limit is None else f"?limit={limit}"
+        reply = await self._peers.forward(answer.hosts, f"{self.prefix}/{encoded(self._text(key))}{query}")
+        if not isinstance(reply, NoReply):
+            headers = [(name.encode(), reply.headers[name].encode()) for name in _PASSED_ON if name in reply.headers]
+            etag = reply.headers.get("etag")
+            return Answer(reply.status, headers, reply.body, etag.encode() if etag else None)
+        partition = self._view.partition_for(key)
+        status = self._view.status(partition)
+        last = self._local(key, limit, status) if answer.then_local and status.can_answer else None
+        return last or self._unavailable(key, partition, reply.reason)
+
+    def at_once(self, key: KeyValue, limit: int | None, *, hop: bool) -> Answer | Remote:
+        """Return the row or a problem when nothing has to be waited for, else whom to ask; see `answer`."""
+        partition = self._view.partition_for(key)
+        status = self._view.status(partition)
+        route = self._router.route(partition, status, hop=hop)
+        if isinstance(route, Local):
+            if (answer := self._local(key, limit, status)) is not None:
+                return answer
+            route = self._router.elsewhere(partition, status, hop=hop)
+        if isinstance(route, Remote):
+            return route
+        return self._unavailable(key, partition, route.reason)
+
+    def _local(self, key: KeyValue, limit: int | None, status: PartitionStatus) -> Answer | None:
+        """Return what this instance's copy says, or None when it cannot be read."""
+        store: Headers = [
+            self._served_by,
+            (STORE_ROLE, status.role.encode()),
+            (STORE_LAG, b"%d" % status.lag),
+        ]
+        try:
+            rendered = self._view.get(key, limit)
+        except StateUnusable as error:
+            logger.warning("key %r of %s could not be read: %s", key, self._view.store.name, error)
+            return None
+        if rendered is None:
+            missing = problem(self._missing(key), self._path_of(key))
+            return Answer(missing.status, missing.headers + store, missing.body)
+        etag = rendered.etag.encode()
+        return Answer(200, [JSON_TYPE, (b"etag", etag), *store], rendered.body, etag)
+
+    def _path_of(self, key: KeyValue) -> str:
+        return f"{self.prefix}/{self._text(key)}"
+
+    def _unavailable(self, key: KeyValue, partition: int, reason: str) -> Answer:
+        return problem(PartitionsUnavailable({partition: reason}), self._path_of(key))

@@ -1,0 +1,238 @@
+"""The routes that every topology has for its stores: what they are, one row, many, how many, who holds a key.
+
+Each store has paths of its own, so that the document of the routes knows its keys, its columns and its limits.
+"""
+
+# Annotations are read as they stand: those of a store's parameters are made when its routes are.
+import asyncio
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
+from urllib.parse import quote, urlencode
+
+from fastapi import APIRouter, HTTPException, Path, Query, Request, Response
+from pydantic import BeforeValidator, WithJsonSchema
+
+from api.http.answers import is_hop
+from api.http.errors import InvalidRequest, NoSuchKey, NoSuchStore, PartitionsUnavailable
+from api.http.key_route import KeyRoute
+from api.http.parameters import HowMany, Partial, limit_of, limit_within, page_size_of, page_within, parser_of
+from api.http.schemas import KeyHosts, StoreFacts
+from api.operate.declared import columns_of, key_column
+from api.reads.framing import Rows
+from api.reads.gather import Gather
+from api.reads.one_row import OneRow
+from api.serving import ServedStore, Serving
+from runtime.declaration import Store
+from runtime.serving.view import Range
+
+ROW_HEADERS: Final = {
+    "X-Served-By": "host:port of the instance whose store answered",
+    "X-Store-Role": "`active` or `standby`",
+    "X-Store-Lag": "records that the store is behind the end of its topic partition",
+}
+MISSING_HEADER: Final = {"X-Missing-Partitions": "those that are not in the answer, when a part was asked for"}
+KEEP_HEADER: Final = {"Cache-Control": "how long the answer may be kept; `no-store` when it is a part"}
+UNAVAILABLE: Final = {"description": "No copy can answer right now; try again after `Retry-After`"}
+UNKNOWN_HOSTS: Final = {"description": "The partitions are not known yet; try again after `Retry-After`"}
+
+_ETAG: Final = {"ETag": "changes with the row; send it back as `If-None-Match`"}
+_INVALID: Final = {"description": "A key, a limit or a range that cannot be"}
+_PAGED_WITH: Final = ("from", "to", "limit", "page_size", "partial")
+
+
+class _ServedRoutes:
+    """What the routes of one store answer from."""
+
+    def __init__(self, served: ServedStore) -> None:
+        self.served = served
+        self.path = f"/stores/{served.store.name}"
+        name, key_type = served.store.name, served.store.key.type
+        self.row: OneRow = served.one_row(f"{self.path}/keys/{{key}}", lambda key: NoSuchKey(name, key_type.text(key)))
+        self.gather: Gather = served.gather(listed)
+
+    async def facts(self, *, hop: bool) -> StoreFacts:
+        """Return what the store is."""
+        store = self.served.store
+        return StoreFacts(
+            name=store.name,
+            topic=store.topic,
+            key=key_column(store.key),
+            columns=columns_of(store),
+            partitions=self.served.view.partition_count,
+            count=await self._count(hop=hop),
+        )
+
+    async def _count(self, *, hop: bool) -> int | None:
+        try:
+            return int((await self.gather.count(hop=hop, partial=False)).body)
+        except PartitionsUnavailable:
+            return None
+
+
+def store_routes(serving: Serving) -> tuple[APIRouter, list[OneRow]]:
+    """Return the routes below `/stores`, and what answers those of one row.
+
+    Args:
+        serving: what the application answers from.
+    """
+    router = APIRouter(tags=["stores"], route_class=KeyRoute)
+    stores = {name: _ServedRoutes(served) for name, served in serving.stores.items()}
+
+    @router.get("/stores", summary="Every store of the topology")
+    async def all_stores(request: Request) -> list[StoreFacts]:
+        hop = is_hop(request.scope["headers"])
+        return list(await asyncio.gather(*(store.facts(hop=hop) for store in stores.values())))
+
+    for store in stores.values():
+        router.include_router(_routes_of(store, serving))
+
+    @router.get("/stores/{store}", include_in_schema=False)
+    @router.get("/stores/{store}/{rest:path}", include_in_schema=False)
+    async def unknown(store: str) -> None:
+        if store in stores:
+            raise HTTPException(404)
+        raise NoSuchStore(store, stores)
+
+    return router, [store.row for store in stores.values()]
+
+
+def _routes_of(of: _ServedRoutes, serving: Serving) -> APIRouter:
+    """Return the routes of one store."""
+    store, limits = of.served.store, of.served.store.limits
+    router = APIRouter(prefix=of.path, route_class=KeyRoute)
+    is_key = BeforeValidator(parser_of(store.key.type))
+    schema = WithJsonSchema(dict(store.key.type.json_schema))
+    row_schema = _row_schema(store)
+    many = {"type": "array", "items": row_schema}
+
+    @router.get("", summary=f"Store {store.name}")
+    async def one_store(request: Request) -> StoreFacts:
+        return await of.facts(hop=is_hop(request.scope["headers"]))
+
+    @router.get(
+        "/count",
+        summary=f"Number of rows of {store.name} in the cluster",
+        response_model=int,
+        responses={200: described("A bare JSON number", MISSING_HEADER), 400: _INVALID, 503: UNAVAILABLE},
+    )
+    async def count(request: Request, partial: Partial = False) -> Response:
+        answer = await of.gather.count(hop=is_hop(request.scope["headers"]), partial=partial)
+        return await serving.sent(request, answer)
+
+    @router.get(
+        "/keys",
+        summary=f"Rows of {store.name}, ascending by key",
+        response_class=Response,
+        responses={
+            200: described("The rows", MISSING_HEADER | _link_header(of.path) | KEEP_HEADER, many),
+            400: _INVALID,
+            503: UNAVAILABLE,
+        },
+    )
+    async def rows(
+        request: Request,
+        first: Annotated[Any, is_key, schema, Query(alias="from", description="the lowest key, inclusive")] = None,
+        last: Annotated[Any, is_key, schema, Query(alias="to", description="the highest key, inclusive")] = None,
+        limit: Annotated[HowMany, limit_of(limits, "a row")] = None,
+        page_size: Annotated[HowMany, page_size_of("at most so many rows; all when left out")] = None,
+        after: Annotated[
+            Any, is_key, schema, Query(description="only rows above this key, the last one of the page before")
+        ] = None,
+        partial: Partial = False,
+    ) -> Response:
+        entries, size = limit_within(limit, limits), page_within(page_size, after, "rows")
+        within, hop = _range(first, last), is_hop(request.scope["headers"])
+        if size is None:
+            return await serving.sent(request, await of.gather.rows(entries, within, hop=hop, partial=partial))
+        answer, end = await of.gather.page(entries, after, size, within, hop=hop, partial=partial)
+        if end is not None:
+            link = next_page(f"{of.path}/keys", request.query_params, _PAGED_WITH, store.key.type.text(end))
+            answer = answer._replace(headers=[*answer.headers, link])
+        return await serving.sent(request, answer)
+
+    @router.get(
+        "/keys/{key}",
+        summary=f"One row of {store.name}",
+        response_class=Response,
+        responses={
+            200: described("The row", _ETAG | ROW_HEADERS | KEEP_HEADER, row_schema),
+            304: {"description": "The row is the one that `If-None-Match` names"},
+            400: _INVALID,
+            404: {"description": "No such key"},
+            503: UNAVAILABLE,
+        },
+    )
+    async def one_row(
+        request: Request,
+        key: Annotated[Any, is_key, schema, Path(description=f"a {store.key.name}, percent-encoded")],
+        limit: Annotated[HowMany, limit_of(limits, "a row")] = None,
+    ) -> Response:
+        entries = limit_within(limit, limits)
+        return await serving.sent(request, await of.row.answer(key, entries, hop=is_hop(request.scope["headers"])))
+
+    @router.get(
+        "/keys/{key}/host",
+        summary=f"Who holds a key of {store.name}",
+        responses={400: _INVALID, 503: UNKNOWN_HOSTS},
+    )
+    async def hosts_of(
+        key: Annotated[Any, is_key, schema, Path(description=f"a {store.key.name}, percent-encoded")],
+    ) -> KeyHosts:
+        return of.served.hosts_of(key)
+
+    return router
+
+
+def listed(rows: Rows) -> bytes:
+    """Return the JSON list of rows, in the given order."""
+    return b"[%b]" % b",".join([row for _, row in rows])
+
+
+def next_page(path: str, query: Mapping[str, str], kept: tuple[str, ...], last: str) -> tuple[bytes, bytes]:
+    """Return the header that leads to the next page (RFC 8288).
+
+    Args:
+        path: of all pages.
+        query: what this page was asked for with.
+        kept: which of these the next page has as well.
+        last: the text of the last key of this page.
+    """
+    parameters = {name: query[name] for name in kept if name in query} | {"after": last}
+    return b"link", f'<{path}?{urlencode(parameters, quote_via=quote)}>; rel="next"'.encode()
+
+
+def described(description: str, headers: Mapping[str, str], schema: Any = None) -> dict[str, Any]:
+    """Return what the document of the routes says of an answer.
+
+    Args:
+        description: what it is.
+        headers: what each says.
+        schema: of the body, when FastAPI cannot know it.
+    """
+    said: dict[str, Any] = {
+        "description": description,
+        "headers": {name: {"description": text, "schema": {"type": "string"}} for name, text in headers.items()},
+    }
+    return said if schema is None else said | {"content": {"application/json": {"schema": schema}}}
+
+
+def _link_header(path: str) -> dict[str, str]:
+    return {"Link": f'the next page, `<{path}/keys?page_size=2&after=…>; rel="next"`, while there is one'}
+
+
+def _range(first: Any, last: Any) -> Range:
+    if first is not None and last is not None and first > last:
+        raise InvalidRequest(f"from: {json.dumps(first)} is above to: {json.dumps(last)}; the lower key comes first")
+    return Range(first, last)
+
+
+def _row_schema(store: Store) -> dict[str, Any]:
+    """Return the JSON Schema of a row, as far as the declaration says it."""
+    if store.limits is not None:
+        return {"type": "array", "maxItems": store.limits.most}
+    if store.show is not None:
+        return {}
+    fields = {store.key.name: dict(store.key.type.json_schema)}
+    fields |= {column.name: {"type": column.type} for column in columns_of(store)}
+    return {"type": "object", "properties": fields, "required": list(fields)}

@@ -1,0 +1,129 @@
+"""What routes are made of: each store as this instance answers for it, from its own copies and from its peers'."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from fastapi import Request, Response
+
+from api.cluster.peers import Peers
+from api.cluster.router import Router
+from api.components import Components
+from api.http.answers import Answer
+from api.http.delivery import Delivery
+from api.http.errors import InvalidRequest, PartitionsUnavailable
+from api.http.schemas import Address, KeyHosts
+from api.http.traffic import Traffic
+from api.live.event_stream import Words
+from api.live.feeds import Feeds
+from api.reads.framing import Rows
+from api.reads.gather import Gather
+from api.reads.one_row import OneRow
+from runtime.cluster.host_metadata import HostInfo
+from runtime.declaration import Store
+from runtime.errors import Fix, InvalidRecord
+from runtime.keys import KeyValue
+from runtime.serving.view import View
+
+
+class ServedStore:
+    """One store.
+
+    Args:
+        view: the rows of this instance's copies.
+        components: what the instance answers with.
+        peers: the other instances.
+
+    Attributes:
+        view: the same.
+    """
+
+    def __init__(self, view: View, components: Components, peers: Peers) -> None:
+        self.view = view
+        self._peers = peers
+        self._stopping = components.stopping
+        self._router = Router(view, components.cluster, components.host, peers.down)
+
+    @property
+    def store(self) -> Store:
+        """What it is declared as."""
+        return self.view.store
+
+    def parsed(self, text: str) -> KeyValue:
+        """Return the key that a text is; raises InvalidRequest when it is none."""
+        try:
+            return self.store.key.type.parse(text)
+        except InvalidRecord as error:
+            raise InvalidRequest(f"{self.store.key.name}: {error}") from error
+
+    def one_row(self, path: str, missing: Callable[[KeyValue], Fix]) -> OneRow:
+        """Return what answers a route of one row.
+
+        Args:
+            path: the template of the route's path; its last part is the key.
+            missing: makes the problem of a key without a row to show.
+        """
+        return OneRow(self.view, self._router, self._peers, path, missing)
+
+    def gather(self, compose: Callable[[Rows], bytes]) -> Gather:
+        """Return what answers routes of many rows.
+
+        Args:
+            compose: makes one body of rows that ascend by key.
+        """
+        return Gather(self.view, self._router, self._peers, compose)
+
+    def feeds(self, words: Words) -> Feeds:
+        """Return what live updates come from; they end when the instance stops."""
+        feeds = Feeds(self.view, self._router, self._peers, words)
+        self._stopping.tell(feeds.end)
+        return feeds
+
+    def hosts_of(self, key: KeyValue) -> KeyHosts:
+        """Return who holds a key; raises PartitionsUnavailable while the partitions are not known."""
+        if not self.view.partition_count:
+            raise PartitionsUnavailable({})
+        found = self._router.cluster().key_metadata(self.view.partition_for(key))
+        return KeyHosts(
+            partition=found.partition,
+            active=_address(found.active) if found.active else None,
+            standbys=[_address(standby) for standby in found.standbys],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """What one application answers from.
+
+    Attributes:
+        components: what the instance answers with.
+        peers: the other instances.
+        stores: in the order in which the topology declares them, by name.
+        delivery: makes answers about rows ready to be sent.
+        traffic: counts answers and open streams.
+    """
+
+    components: Components
+    peers: Peers
+    stores: Mapping[str, ServedStore]
+    delivery: Delivery
+    traffic: Traffic
+
+    async def sent(self, request: Request, answer: Answer) -> Response:
+        """Return an answer about rows as it is sent to who asks."""
+        return (await self.delivery.of(answer, request.scope["headers"])).to_response()
+
+    @classmethod
+    def of(cls, components: Components) -> Serving:
+        """Return what an instance with these components answers from."""
+        peers = Peers(components.peers, components.transport, components.clock, components.tokens)
+        stores = {
+            store.name: ServedStore(components.stores[store.name], components, peers)
+            for store in components.topology.stores
+        }
+        return cls(components, peers, stores, Delivery(components.sharing), Traffic())
+
+
+def _address(info: HostInfo) -> Address:
+    return Address(host=info.host, port=info.port)

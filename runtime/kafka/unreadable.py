@@ -1,0 +1,213 @@
+"""Records that Spark's Kafka source cannot read, whatever is in them: one of them ends every query that meets it.
+
+Spark keeps a time as 64 bits of microseconds. The source turns a record's milliseconds into that before any expression
+sees the record, so a timestamp in nanoseconds, which Kafka may take, is an error there. And a record is read whole,
+several times over: one that is large enough takes the heap, and a few kilobytes may be compressed from that.
+
+Kafka's clients in Python read them all the same. Here they are found, after a query has failed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Final, NamedTuple, TypeAlias
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.structs import ConsumerRecord
+
+from runtime.errors import BrokerUnavailable
+from runtime.kafka.clients import stop_client
+from runtime.kafka.connection import KafkaConnection
+from runtime.kafka.errors import kafka_errors
+from runtime.records import LARGEST_BYTES, TIMESTAMP_REASON, TOO_LARGE
+
+Record: TypeAlias = "ConsumerRecord[bytes, bytes]"
+
+FURTHEST_MS: Final = (2**63 - 1) // 1000
+"""From 1970, either way: as many microseconds fit into 64 bits."""
+
+_POLL_MS: Final = 200
+_FETCH_BYTES: Final = 2 << 20
+_REQUEST_TIMEOUT_MS: Final = 10_000
+
+_SIGNS: Final = ("ArithmeticException", "OutOfMemoryError", "Job aborted due to stage failure")
+"""What a query ends with when it has met one. In real time all its tasks end, and any of them may tell first."""
+
+
+class OffsetRange(NamedTuple):
+    """Offsets of one partition: from the first on, up to before the end."""
+
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Unreadable records of one partition with no readable one between them.
+
+    Attributes:
+        first: the offset of the first.
+        past: the offset of the next record that can be read, or where the look ended.
+        reason: why the first cannot be read.
+        count: how many there are.
+    """
+
+    first: int
+    past: int
+    reason: str
+    count: int = 1
+
+
+def may_be_of_a_record(failure: str) -> bool:
+    """Return whether a query may have failed on a record that cannot be read, by what it says."""
+    return any(sign in failure for sign in _SIGNS)
+
+
+def why_unreadable(timestamp_ms: int, key: bytes | None, value: bytes | None) -> str | None:
+    """Return why Spark cannot be given a record, None when it can."""
+    if not -FURTHEST_MS <= timestamp_ms <= FURTHEST_MS:
+        return TIMESTAMP_REASON
+    if len(value or b"") > LARGEST_BYTES or len(key or b"") > LARGEST_BYTES:
+        return TOO_LARGE
+    return None
+
+
+def reason_of(record: Record) -> str | None:
+    """Return why Spark cannot be given a record of Kafka's; see `why_unreadable`."""
+    return why_unreadable(record.timestamp, record.key, record.value)
+
+
+async def find_runs(
+    kafka: KafkaConnection, topic: str, ranges: Mapping[int, OffsetRange], check_stop: Callable[[], None] = lambda: None
+) -> dict[int, list[Run]]:
+    """Return the unreadable records of some partitions, in the order of their offsets; none of those without any.
+
+    Args:
+        kafka: how to connect.
+        topic: which topic.
+        ranges: where to look, by partition. Some 400,000 records are looked at in a second.
+        check_stop: called now and then; it raises when everything should end.
+
+    Raises:
+        BrokerUnavailable: Kafka cannot be reached or did not answer in time.
+    """
+    looks = {partition: _Look(every) for partition, every in ranges.items()}
+    async for partition, records in read_ranges(kafka, topic, ranges, check_stop):
+        looks[partition].take(records)
+    return {partition: runs for partition, look in looks.items() if (runs := look.runs())}
+
+
+class _Look:
+    """What a look at one partition has found so far."""
+
+    def __init__(self, every: OffsetRange) -> None:
+        self._end = every.end
+        self._done: list[Run] = []
+        self._open: Run | None = None
+
+    def take(self, records: list[Record]) -> None:
+        for record in records:
+            reason = reason_of(record)
+            if reason is not None:
+                self._add(record.offset, reason)
+            elif self._open is not None:
+                self._close(record.offset)
+
+    def runs(self) -> list[Run]:
+        self._close(self._end)
+        return self._done
+
+    def _add(self, offset: int, reason: str) -> None:
+        run = self._open
+        self._open = Run(offset, offset, reason) if run is None else Run(run.first, offset, run.reason, run.count + 1)
+
+    def _close(self, past: int) -> None:
+        if (run := self._open) is not None:
+            self._done.append(Run(run.first, past, run.reason, run.count))
+            self._open = None
+
+
+async def read_ranges(
+    kafka: KafkaConnection, topic: str, ranges: Mapping[int, OffsetRange], check_stop: Callable[[], None] = lambda: None
+) -> AsyncIterator[tuple[int, list[Record]]]:
+    """Yield the committed records of some partitions, a list at a time; see `find_runs`."""
+    left = {TopicPartition(topic, number): each.end for number, each in ranges.items() if each.begin < each.end}
+    if not left:
+        return
+    moved_at_s = time.monotonic()
+    async with _consumer(kafka) as consumer, kafka_errors(kafka):
+        consumer.assign(list(left))
+        for at in left:
+            consumer.seek(at, ranges[at.partition].begin)
+        before = dict.fromkeys(left, -1)
+        while left:
+            check_stop()
+            found = await consumer.getmany(*left, timeout_ms=_POLL_MS)
+            for at, records in found.items():
+                yield at.partition, [record for record in records if record.offset < left[at]]
+            # By positions: the end of a transaction has an offset, and is no record.
+            now = {at: await consumer.position(at) for at in left}
+            left = {at: end for at, end in left.items() if now[at] < end}
+            if now != before:
+                before, moved_at_s = now, time.monotonic()
+            elif time.monotonic() - moved_at_s > _REQUEST_TIMEOUT_MS / 1000:
+                raise BrokerUnavailable(f"{topic} cannot be read from these offsets on: {now}")
+
+
+@asynccontextmanager
+async def _consumer(kafka: KafkaConnection) -> AsyncIterator[AIOKafkaConsumer]:
+    consumer = AIOKafkaConsumer(
+        **kafka.for_aiokafka(),
+        group_id=None,
+        enable_auto_commit=False,
+        # What retention has taken meanwhile is gone.
+        auto_offset_reset="earliest",
+        isolation_level="read_committed",
+        request_timeout_ms=_REQUEST_TIMEOUT_MS,
+        max_partition_fetch_bytes=_FETCH_BYTES,
+    )
+    try:
+        async with kafka_errors(kafka):
+            await consumer.start()
+        yield consumer
+    finally:
+        await stop_client(consumer)
+
+
+def spans_of(runs: Mapping[int, list[Run]]) -> dict[int, OffsetRange]:
+    """Return everything from the first unreadable record of a partition to behind the last."""
+    return {partition: OffsetRange(found[0].first, found[-1].past) for partition, found in runs.items()}
+
+
+class Step(NamedTuple):
+    """One stretch of a topic that can be read, and what is to be passed over behind it.
+
+    Attributes:
+        ends: up to where each partition is read.
+        past: where it is read on from.
+    """
+
+    ends: dict[int, int]
+    past: dict[int, int]
+
+
+def steps(ranges: Mapping[int, OffsetRange], runs: Mapping[int, list[Run]]) -> Iterator[Step]:
+    """Yield how to get through some partitions, so that no step reads an unreadable record and each other one is read.
+
+    Args:
+        ranges: where to begin and end, by partition.
+        runs: the unreadable records, as `find_runs` returns them.
+    """
+    for number in range(max(map(len, runs.values()), default=0)):
+        ends, past = {}, {}
+        for partition, every in ranges.items():
+            found = runs.get(partition, [])
+            run = found[number] if number < len(found) else None
+            # One whose unreadable records are passed is left where it is, behind the last of them.
+            stay = found[-1].past if found else every.end
+            ends[partition] = run.first if run is not None else stay
+            past[partition] = run.past if run is not None else stay
+        yield Step(ends, past)

@@ -1,0 +1,120 @@
+"""How a stream gets past events that cannot be read, on the checkpoint that it has.
+
+Spark's source reads every record between two offsets. So the batch that comes next is planned to end before the first
+unreadable record of each partition, and when that batch is done, the log of offsets is made to go on behind them. Then
+all is as if these records had never been; each is a dead letter. A process that dies on the way leaves a checkpoint
+that fails on the same records once more, and they are looked for again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.sql import DataFrame
+
+from runtime.errors import QueryFailed
+from runtime.kafka.inspected import Judged
+from runtime.kafka.offsets import TopicOffsets
+from runtime.kafka.unreadable import OffsetRange, Run, find_runs, steps
+from runtime.spark.offset_log import OffsetLog
+from runtime.spark.query import BatchReport, StreamQuery, running
+from runtime.spark.results import SourceTopic
+from runtime.stream.work import Work
+
+logger = logging.getLogger(__name__)
+
+_NAMED: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class PassOver:
+    """Passes over the unreadable events that the next batch of a generation would read.
+
+    Attributes:
+        work: the generation; no query of it runs.
+        joined: the tables that `rows` is given.
+        narrow: leaves out events that change nothing.
+        check_stop: called while something takes long; it raises when everything should end.
+        count: takes the reports of the batches.
+        note: takes the offsets that no query will read, before anything behind them is read.
+    """
+
+    work: Work
+    joined: Mapping[str, DataFrame]
+    narrow: Callable[[DataFrame], DataFrame]
+    check_stop: Callable[[], None]
+    count: Callable[[BatchReport], None]
+    note: Callable[[list[Judged]], None]
+
+    def pass_over(self, offsets: TopicOffsets) -> bool:
+        """Do so, and return whether there were any.
+
+        Args:
+            offsets: of the source now.
+
+        Raises:
+            Retry: Kafka does not answer, or a batch fails.
+            CheckpointUnusable: the log of offsets is not what is expected.
+        """
+        log, source = self.work.log, self.work.source
+        ranges = _ahead(log, offsets)
+        runs = asyncio.run(find_runs(self.work.spark.settings.kafka, source.topic, ranges, self.check_stop))
+        if not runs:
+            return False
+        _say(source.topic, runs)
+        self.note(list(_passed(source, runs)))
+        self._have_a_plan(log)
+        for step in steps(ranges, runs):
+            log.plan(step.ends)
+            self._work_off(self.work.planned_batch(self.joined, self.narrow))
+            log.move(step.past)
+        return True
+
+    def _have_a_plan(self, log: OffsetLog) -> None:
+        """Have Spark plan a first batch, which is where the others take their settings from: it fails."""
+        if log.planned() is None and log.done() is None:
+            with suppress(QueryFailed):
+                self._work_off(self.work.catch_up(self.joined, self.narrow))
+
+    def _work_off(self, query: StreamQuery) -> None:
+        with running(query):
+            while not query.ended():
+                self.check_stop()
+            for report in query.reports():
+                self.count(report)
+
+
+def _ahead(log: OffsetLog, offsets: TopicOffsets) -> dict[int, OffsetRange]:
+    """Return what the next batch reads: what is planned, or else all that is there."""
+    done, planned = log.done(), log.planned()
+    begins = {} if done is None else done.ends
+    ends = offsets.end if planned is None else planned.ends
+    return {
+        # Retention may have taken records that an old offset names.
+        partition: OffsetRange(max(begins.get(partition, 0), begin), ends.get(partition, begin))
+        for partition, begin in offsets.begin.items()
+    }
+
+
+def _passed(source: SourceTopic, runs: Mapping[int, list[Run]]) -> Iterator[Judged]:
+    for partition, found in runs.items():
+        for each in found:
+            topic, topic_id = source.topic, source.topic_id
+            yield Judged(topic, topic_id, partition, each.first, each.past, unusable=True, unreadable=True)
+
+
+def _say(topic: str, runs: Mapping[int, list[Run]]) -> None:
+    every = [(partition, each) for partition, found in runs.items() for each in found]
+    named = "; ".join(f"partition={p} offset={each.first}: {each.reason}" for p, each in every[:_NAMED])
+    logger.warning(
+        "the stream passes over %d records of %s that cannot be read: %s%s",
+        sum(each.count for _, each in every),
+        topic,
+        named,
+        "; …" if len(every) > _NAMED else "",
+    )

@@ -1,0 +1,127 @@
+"""One instance's rows without stores: a dict that a cluster of instances can share, and copies that tests break."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from runtime.declaration import Store
+from runtime.errors import StateUnusable
+from runtime.kafka.partitioner import partition_for
+from runtime.keys import KeyValue
+from runtime.serving.view import PartitionStatus, Range, Rendered, Role, View, Watcher, tagged
+
+Entry = dict[str, Any]
+Boards = Mapping[int, list[Entry]]
+Rows = Mapping[Any, Any]
+"""Keys with what is shown of them: lists or objects; an empty one is hidden."""
+
+ABSENT = PartitionStatus(can_answer=False, role="standby", lag=0, reason="it holds no copy")
+RESTORING = PartitionStatus(can_answer=False, role="standby", lag=20, reason="restoring: 20 records to go")
+
+
+def entry(player_id: int, product_id: int, player_name: str, game_name: str, score: float) -> Entry:
+    """Return an entry of a board as it is served."""
+    return {
+        "playerId": player_id,
+        "productId": product_id,
+        "playerName": player_name,
+        "gameName": game_name,
+        "score": score,
+    }
+
+
+def board_of(product_id: int, entries: int = 5) -> list[Entry]:
+    """Return a board with falling scores."""
+    return [
+        entry(player, product_id, f"Player {player} ü", f"Game {product_id}", 1000.0 - player)
+        for player in range(entries)
+    ]
+
+
+class FakeView(View):
+    """What a view answers, from a dict.
+
+    Args:
+        store: what it is declared as.
+        rows: what is shown; changes show at once.
+        partition_count: how many partitions the store has.
+
+    Attributes:
+        statuses: of copies, by partition; tests set them.
+        watchers: who is told of changes.
+        unreadable: while set, stores that held rows are closed.
+    """
+
+    version = 0
+    partition_count = 0
+
+    def __init__(self, store: Store, rows: Rows, partition_count: int = 4) -> None:
+        self.store = store
+        self.shared_rows = rows
+        self.partition_count = partition_count
+        self.statuses: dict[int, PartitionStatus] = {}
+        self.watchers: list[Watcher] = []
+        self.unreadable = False
+
+    def hold(self, partitions: Iterable[int], role: Role = "active", lag: int = 0) -> None:
+        """Have copies that can answer."""
+        self.statuses |= {each: PartitionStatus(True, role, lag, "") for each in partitions}
+
+    def partition_for(self, key: KeyValue) -> int:
+        """Return the partition of a key."""
+        return partition_for(key, self.partition_count or 1)
+
+    def status(self, partition: int) -> PartitionStatus:
+        """Return what was set, or that there is no copy."""
+        return self.statuses.get(partition, ABSENT)
+
+    def get(self, key: KeyValue, limit: int | None = None) -> Rendered | None:
+        """Return the row of a key, or None when there is none to show."""
+        self._read()
+        row = self.shared_rows.get(key)
+        return tagged(_body(row, limit)) if row else None
+
+    def rows(self, partitions: Iterable[int], within: Range, limit: int | None = None) -> list[tuple[KeyValue, bytes]]:
+        """Return the rows to show, ascending by key."""
+        self._read()
+        wanted = set(partitions)
+        keys = sorted(
+            key
+            for key, row in self.shared_rows.items()
+            if row
+            and self.partition_for(key) in wanted
+            and (within.first is None or key >= within.first)
+            and (within.last is None or key <= within.last)
+        )
+        return [(key, _body(self.shared_rows[key], limit)) for key in keys[: within.most]]
+
+    def count(self, partitions: Iterable[int]) -> int:
+        """Return how many rows there are to show."""
+        return len(self.rows(partitions, Range()))
+
+    def watch(self, watcher: Watcher) -> Callable[[], None]:
+        """Have `watcher` told what tests say has changed."""
+        self.watchers.append(watcher)
+        return lambda: self.watchers.remove(watcher)
+
+    def advance(self, partition: int, records: int = 1) -> None:
+        """Have a copy read on."""
+        status = self.status(partition)
+        self.statuses[partition] = status._replace(position=status.position + records)
+
+    def changed(self, key: KeyValue | None) -> None:
+        """Say that a row has changed, or with None that copies have; call it in the event loop."""
+        self.version += 1
+        for watcher in self.watchers:
+            watcher(key)
+
+    def _read(self) -> None:
+        if self.unreadable:
+            raise StateUnusable("/state/secret: DB already closed")
+
+
+def _body(row: Any, limit: int | None) -> bytes:
+    shown = row[:limit] if isinstance(row, list) else row
+    return json.dumps(shown, ensure_ascii=False, separators=(",", ":")).encode()
