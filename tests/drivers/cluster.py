@@ -84,7 +84,7 @@ def _transport_to(app: ASGIApp) -> httpx.ASGITransport:
 
 
 class Cluster:
-    """Instances that share the rows of a store; partition p is active on instance p modulo `size`, standby on the next one.
+    """Instances that share the rows of a store; partition p is active on instance p modulo `size`, standby on the next.
 
     Args:
         rows: of the topology's first store, what is shown by key; other stores are empty.
