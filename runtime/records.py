@@ -1,10 +1,10 @@
-"""Records as bytes: what is wrong with some, ids, JSON objects, and the rows of named tables."""
+"""Records as bytes: what is wrong with some, ids, texts and JSON objects."""
 
 from __future__ import annotations
 
 import json
 import re
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from runtime.errors import InvalidRecord
 
@@ -21,8 +21,6 @@ NO_VALUE: Final = "no value"
 NOT_UTF8: Final = "not UTF-8"
 NOT_JSON_OBJECT: Final = "not a JSON object"
 NOT_AN_ID: Final = "the key is no 64-bit integer"
-NOT_THE_KEY: Final = "id is missing or not the key"
-NOT_A_NAME: Final = "name is missing or no text"
 MISPLACED: Final = "the key belongs to another partition"
 
 _ID: Final = re.compile(r"0|-?[1-9][0-9]{0,18}")
@@ -37,33 +35,6 @@ def parse_id(text: str) -> int:
     if _ID.fullmatch(text) is None or not ID_MIN <= (number := int(text)) <= ID_MAX:
         raise InvalidRecord(NOT_AN_ID, f"{text[:40]!r} is not a signed 64-bit integer in its shortest decimal form")
     return number
-
-
-class Named(NamedTuple):
-    """A record of the tables `players` and `products`."""
-
-    id: int
-    name: str
-
-
-def parse_named(key: bytes | None, value: bytes | None) -> tuple[int, Named | None]:
-    """Return the id of a table record, and its row, or None for a delete.
-
-    Raises:
-        InvalidRecord: the key is no id, the value is no `{"id": …, "name": …}`, or the two disagree.
-    """
-    if key is None:
-        raise InvalidRecord(NO_KEY)
-    row_id = parse_id(text_of(key))
-    if value is None:
-        return row_id, None
-    fields = json_object(value)
-    claimed, name = fields.get("id"), fields.get("name")
-    if isinstance(claimed, bool) or str(claimed) != str(row_id):
-        raise InvalidRecord(NOT_THE_KEY, f"{claimed!r:.40} under the key {row_id}")
-    if not isinstance(name, str) or not is_unicode(name):
-        raise InvalidRecord(NOT_A_NAME)
-    return row_id, Named(row_id, name)
 
 
 def is_unicode(text: str) -> bool:

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from runtime.errors import InvalidRecord
+from runtime.records import ID_MAX, ID_MIN
 from runtime.values import Values
 
 NOT_A_RESULT: Final = "not a result"
@@ -47,7 +48,8 @@ class Made(NamedTuple):
         Raises:
             InvalidRecord: they say something that cannot be.
         """
-        found = {name: value for name, value in headers if name in cls._fields}
+        # Kafka's headers may be null.
+        found = {name: value or b"" for name, value in headers if name in cls._fields}
         if "generation" not in found:
             return None
         try:
@@ -61,17 +63,17 @@ class Made(NamedTuple):
         try:
             newest_ms = fields.get("newest_ms")
             offsets = {
-                str(topic_id): {str(int(partition)): int(offset) for partition, offset in partitions.items()}
+                str(topic_id): {str(int(partition)): _whole(offset) for partition, offset in partitions.items()}
                 for topic_id, partitions in fields.get("offsets", {}).items()
             }
             return cls(
-                int(fields["generation"]),
-                int(fields.get("version", 1)),
-                int(fields.get("events", 0)),
-                None if newest_ms is None else int(newest_ms),
+                _whole(fields["generation"]),
+                _whole(fields.get("version", 1)),
+                _whole(fields.get("events", 0)),
+                None if newest_ms is None else _whole(newest_ms),
                 offsets,
             )
-        except (KeyError, TypeError, AttributeError, OverflowError) as error:
+        except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(repr(error)) from error
 
     def to_headers(self) -> list[tuple[str, bytes]]:
@@ -170,6 +172,13 @@ def made_of(stored: bytes) -> Made:
 def from_stored(values: Values, stored: bytes) -> Result:
     """Return the result that a store keeps."""
     return Result(made_of(stored), values.parse(values_of(stored)))
+
+
+def _whole(value: Any) -> int:
+    """Return a number as JSON has whole ones; no other is one to Spark, whose half leaves out what this refuses."""
+    if isinstance(value, bool) or not isinstance(value, int) or not ID_MIN <= value <= ID_MAX:
+        raise TypeError(f"{value!r:.40} is no 64-bit integer")
+    return value
 
 
 def _listed(made: Made) -> list[Any]:

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from runtime.errors import InvalidRecord
-from runtime.records import json_object
+from runtime.records import ID_MAX, ID_MIN, json_object
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -278,6 +278,6 @@ class Count(Value):
         return F.sum(part)
 
     def check(self, value: Any) -> int:
-        if isinstance(value, bool) or not isinstance(value, int):
+        if isinstance(value, bool) or not isinstance(value, int) or not ID_MIN <= value <= ID_MAX:
             raise TypeError(f"{value!r:.40} is no count")
         return value

@@ -19,6 +19,8 @@ from runtime.declaration import Store
 
 HEADERS: Final = ("generation", "version", "events", "newest_ms", "offsets")
 RECORD: Final = "key string, value string, headers array<struct<key: string, value: binary>>"
+_NUMBERS: Final = ("generation", "version", "events", "newest_ms")
+_WHOLE: Final = r"^-?(0|[1-9][0-9]*)$"
 _MADE: Final = "made_"
 _OFFSETS: Final = "map<string, map<string, bigint>>"
 
@@ -159,7 +161,8 @@ class Results:
         if self.keeps_offsets:
             said["offsets"] = self._offsets_as_json()
         listed = [F.struct(F.lit(name).alias("key"), text.cast("binary").alias("value")) for name, text in said.items()]
-        return F.array(*listed)
+        # A result of before there were headers says of none when its newest event was, nor how many there were.
+        return F.filter(F.array(*listed), lambda header: header.value.isNotNull())
 
     def _offsets_as_json(self) -> Column:
         # Fields that are null are left out.
@@ -189,9 +192,12 @@ def published(store: Store, records: DataFrame) -> DataFrame:
         text.alias("__text"),
         text.try_cast(store.key.type.spark).alias(store.key.name),
         F.from_json(F.col("value").cast("string"), store.record.published_schema).alias("values"),
-        *(_said(name).try_cast("bigint").alias(name) for name in ("generation", "version", "events", "newest_ms")),
+        *(F.when(_said(name).rlike(_WHOLE), _said(name)).try_cast("bigint").alias(name) for name in _NUMBERS),
         F.from_json(_said("offsets"), _OFFSETS).alias("offsets"),
+        *(_has(name).alias(f"__has_{name}") for name in HEADERS),
     )
+    for name in HEADERS:
+        fields = fields.where(F.col(name).isNotNull() | ~F.col(f"__has_{name}"))
     # Of before there were headers, a value may say itself of which generation it is.
     of_value = store.record.published_generation()
     generation = F.col("generation") if of_value is None else F.coalesce("generation", of_value)
@@ -230,3 +236,8 @@ def latest(store: Store, results: DataFrame) -> DataFrame:
 def _said(header: str) -> Column:
     """Return the text of a header, null without one."""
     return F.expr(f"CAST(element_at(filter(headers, each -> each.key = '{header}'), -1).value AS string)")
+
+
+def _has(header: str) -> Column:
+    """Return whether there is a header of this name, whatever it says."""
+    return F.expr(f"coalesce(exists(headers, each -> each.key = '{header}'), false)")

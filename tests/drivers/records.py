@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from runtime.records import NO_KEY, NO_VALUE, NOT_A_NAME, NOT_AN_ID, NOT_JSON_OBJECT, NOT_THE_KEY, NOT_UTF8
+from runtime.records import NO_KEY, NO_VALUE, NOT_AN_ID, NOT_JSON_OBJECT, NOT_UTF8
 from topology.leaderboard.events import PLAYER_REASON, PRODUCT_REASON, SCORE_REASON
 
 USED = "used"
+NOT_THE_KEY = "id is missing or not the key"
+NOT_A_NAME = "name is missing or no text"
 
 
 class ScoreCase(NamedTuple):

@@ -3,18 +3,46 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from runtime.stream.generation_run import TableSource
-
+from app.java.jars import ensure_jars
+from runtime import Count, Int64, Key, PlainText, Store, Stream, Table, Text, Topology
 from runtime.kafka.connection import KafkaConnection
 from runtime.kafka.ids import topic_ids
 from runtime.kafka.inspected import Judged
+from runtime.keys import KeyValue
 from runtime.spark.session import SparkSettings
 from runtime.stores.global_table import TableChanges
+from runtime.stream.status import StreamState
+from runtime.stream.tables import TableSource
 from runtime.stream.thread import StreamSettings, StreamThread
-from topology.leaderboard.topics import PLAYERS, PRODUCTS
+from tests.waiting import wait_until
+
+TOWNS = "towns"
+"""The topic of a table."""
+
+
+def visits(lines: Any, towns: Any) -> Any:
+    """Return a row for each line that is the number of a town: `at, country string`."""
+    return lines.join(towns, lines["text"].cast("bigint") == towns["id"], "left").select("at", "country")
+
+
+VISITS = Topology(
+    "visits",
+    Stream("lines", PlainText()),
+    tables=[Table(TOWNS, Key("id", Int64), {"country": Text})],
+    stores=[Store("visits-store", "visits", Key("country", Text), {"times": Count()}, rows=visits)],
+)
+"""A topology that joins a table."""
+
+
+def settings_of(directory: Path, kafka: KafkaConnection, topology: Topology, **others: Any) -> StreamSettings:
+    """Return how a topology runs with all that it keeps in a directory."""
+    spark = SparkSettings(kafka, ensure_jars().spark, directory / "work", directory / "spark.log")
+    return StreamSettings(topology, spark, topology.name, (directory / "checkpoint").as_uri(), **others)
 
 
 def stream_thread_without_kafka(
@@ -29,34 +57,47 @@ def stream_thread_without_kafka(
     """
     spark = SparkSettings(KafkaConnection(bootstrap_servers), (), directory / "work", directory / "spark.log")
     uri = (directory / "checkpoint").as_uri()
-    return StreamThread(StreamSettings(spark, "leaderboard", uri), tables or NoTables())
+    return StreamThread(StreamSettings(VISITS, spark, "visits", uri), tables or NoTables())
+
+
+@contextmanager
+def running(stream: StreamThread) -> Iterator[StreamThread]:
+    """Have a stream run, from when it has come to real time."""
+    stream.start()
+    try:
+        wait_until(lambda: stream.status.state is StreamState.RUNNING, "the stream runs in real time")
+        yield stream
+    finally:
+        stream.request_stop()
+        stream.join()
 
 
 class SmallTables:
-    """Tables of a few ids, in the topics as they are now; whole.
+    """Tables of a few rows, in the topics as they are now; whole.
 
     Args:
         kafka: where the topics are.
-        players: the ids that exist.
-        products: the ids that exist.
+        rows: by topic and key; the topics that tables have.
     """
 
-    def __init__(self, kafka: KafkaConnection, players: Iterable[int] = (1,), products: Iterable[int] = (1,)) -> None:
-        self._topics = asyncio.run(topic_ids(kafka, [PLAYERS, PRODUCTS]))
-        self._players, self._products = tuple(players), tuple(products)
+    def __init__(
+        self, kafka: KafkaConnection, rows: Mapping[str, Mapping[KeyValue, Mapping[str, str]]] | None = None
+    ) -> None:
+        self._rows = {topic: dict(of_topic) for topic, of_topic in (rows or {}).items()}
+        self._topics = asyncio.run(topic_ids(kafka, self._rows)) if self._rows else {}
 
     def caught_up(self) -> bool:
         return True
 
-    def player_ids(self) -> Iterable[int]:
-        return self._players
+    def keys(self, topic: str) -> Iterable[KeyValue]:
+        return tuple(self._rows[topic])
 
-    def product_ids(self) -> Iterable[int]:
-        return self._products
+    def rows(self, topic: str) -> Iterable[tuple[KeyValue, Mapping[str, str]]]:
+        return tuple(self._rows[topic].items())
 
-    def delete_player(self, player_id: int) -> None:
-        """Delete a player; no count of changes tells of it."""
-        self._players = tuple(each for each in self._players if each != player_id)
+    def delete(self, topic: str, key: KeyValue) -> None:
+        """Delete a row; no count of changes tells of it."""
+        del self._rows[topic][key]
 
     def changes(self) -> TableChanges:
         return TableChanges(0, 0)
@@ -71,10 +112,10 @@ class NoTables:
     def caught_up(self) -> bool:
         return False
 
-    def player_ids(self) -> Iterable[int]:
+    def keys(self, topic: str) -> Iterable[KeyValue]:
         return ()
 
-    def product_ids(self) -> Iterable[int]:
+    def rows(self, topic: str) -> Iterable[tuple[KeyValue, Mapping[str, str]]]:
         return ()
 
     def changes(self) -> TableChanges:

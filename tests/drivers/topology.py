@@ -1,30 +1,22 @@
-"""The topology on plain DataFrames: score events and tables in, boards out; no broker, no stream."""
+"""The leaderboard on plain DataFrames: score events and tables in, boards out; no broker, no stream."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from topology.leaderboard.records import Board, Entry
 
-from runtime.stream import snapshots
-from topology.leaderboard.query import Tables, leaderboard
+from tests.drivers.frames import EPOCH_MS, Record, ResultRecord, StoreOnFrames, frame
+from topology.leaderboard import boards as published_boards
+from topology.leaderboard.board import leaderboard
+from topology.leaderboard.places import SPARE_FACTOR, Board, Entry
+from topology.leaderboard.query import above_floor
 
-EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
-EPOCH_MS = int(EPOCH.timestamp() * 1000)
-Record = tuple[bytes | None, int, int, int]
-"""Value, partition, offset, milliseconds from `EPOCH`."""
-
-_RECORDS_SCHEMA = pa.schema(
-    {"value": pa.binary(), "partition": pa.int32(), "offset": pa.int64(), "timestamp": pa.timestamp("us", "UTC")}
-)
 _FLOORS_SCHEMA = pa.schema({"product_id": pa.int64(), "floor": pa.float64()})
-_BOARDS_SCHEMA = pa.schema({"key": pa.binary(), "value": pa.binary()})
+_IDS_SCHEMA = pa.schema({"id": pa.int64()})
 
 
 @dataclass(frozen=True)
@@ -57,15 +49,9 @@ def numbered(scores: Iterable[Score]) -> list[Score]:
     ]
 
 
-def records_frame(session: SparkSession, records: Iterable[Record]) -> DataFrame:
-    """Return records with the columns of Spark's Kafka source that a topology reads."""
-    rows = [(v, p, o, EPOCH + timedelta(milliseconds=ms)) for v, p, o, ms in records]
-    return _frame(session, rows, _RECORDS_SCHEMA)
-
-
 @dataclass
 class TopologyDriver:
-    """Runs the topology over what it is given.
+    """Runs the leaderboard over what it is given.
 
     Attributes:
         session: Spark.
@@ -73,7 +59,8 @@ class TopologyDriver:
         products: the products that exist.
         depth: the most entries that are served of a board.
         floors: the last kept score of each full board.
-        seed: the boards that the generation begins with, as rows of `leaderboard.SEED_SCHEMA`.
+        seed: the boards that the generation begins with, as `topology.leaderboard.boards.seed` returns them.
+        generation: the number that boards carry.
     """
 
     session: SparkSession
@@ -82,6 +69,25 @@ class TopologyDriver:
     depth: int = 2
     floors: Mapping[int, float] = field(default_factory=dict)
     seed: DataFrame | None = None
+    generation: int = 1
+
+    @property
+    def kept(self) -> int:
+        """How many entries each list of a board keeps."""
+        return self.depth * SPARE_FACTOR
+
+    @property
+    def store(self) -> StoreOnFrames:
+        """The store of boards."""
+        players, products = self.tables()
+        return StoreOnFrames(
+            self.session,
+            leaderboard(self.depth),
+            self.generation,
+            joined={"players": players, "products": products},
+            seed=None if self.seed is None else published_boards.parts(self.seed),
+            narrow=self._narrow,
+        )
 
     def boards(self, scores: Iterable[Score]) -> dict[int, Board]:
         """Return the boards of score events."""
@@ -93,33 +99,39 @@ class TopologyDriver:
 
     def boards_of_records(self, records: Iterable[Record]) -> dict[int, Board]:
         """Return the boards of records."""
-        boards = self.query(records).collect()
-        return {int(row.key): Board.from_json(row.value.encode()) for row in boards}
+        return {key: result.values for key, result in self.store.results(records).items()}
 
     def query(self, records: Iterable[Record]) -> DataFrame:
-        """Return the topology over records, as a DataFrame of boards."""
-        return leaderboard(records_frame(self.session, records), self.tables(), depth=self.depth, generation=1)
+        """Return the topology over records, as a DataFrame of result records."""
+        return self.store.query(records)
 
-    def tables(self) -> Tables:
-        """Return the static side of the joins."""
-        return Tables(
-            players=snapshots.ids(self.session, "player_id", self.players),
-            products=snapshots.ids(self.session, "product_id", self.products),
-            floors=_frame(self.session, list(self.floors.items()), _FLOORS_SCHEMA) if self.floors else None,
-            seed=self.seed,
-        )
+    def tables(self) -> tuple[DataFrame, DataFrame]:
+        """Return the players and the products that exist, `id bigint` each."""
+        players, products = ([(each,) for each in ids] for ids in (self.players, self.products))
+        return frame(self.session, players, _IDS_SCHEMA), frame(self.session, products, _IDS_SCHEMA)
+
+    def merged(self, boards: Mapping[int, Board]) -> DataFrame:
+        """Return boards that are published, as `topology.leaderboard.boards.merged` returns them."""
+        return published_boards.merged(self.published(boards))
+
+    def seed_of(self, boards: Mapping[int, Board], *, tables_are_new: bool = False) -> DataFrame:
+        """Return what a generation begins with when these boards are published, with the tables of this driver."""
+        merged = self.merged(boards)
+        return published_boards.seed(merged, *self.tables(), self.kept, tables_are_new=tables_are_new)
 
     def published(self, boards: Mapping[int, Board]) -> DataFrame:
-        """Return boards as Spark reads them from `high-scores`."""
+        """Return boards that are published, as `runtime.spark.results.published` returns them."""
         return self.published_values([(str(product).encode(), board.to_json()) for product, board in boards.items()])
 
     def published_values(self, rows: Sequence[tuple[bytes, bytes | None]]) -> DataFrame:
-        """Return keys and values as Spark reads them from `high-scores`."""
-        return _frame(self.session, rows, _BOARDS_SCHEMA)
+        """Return what is published when `high-scores` holds these keys and values, as the last version wrote them."""
+        return self.published_records([(key, value, []) for key, value in rows])
 
+    def published_records(self, records: Sequence[ResultRecord]) -> DataFrame:
+        """Return what is published when `high-scores` holds these records."""
+        return self.store.published(records)
 
-def _frame(session: SparkSession, rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> DataFrame:
-    # From Arrow: rows of Python objects would start a Python process for each frame.
-    columns: list[Sequence[Any]] = [*zip(*rows, strict=True)] or [() for _ in schema]
-    arrays = [pa.array(column, of.type) for column, of in zip(columns, schema, strict=True)]
-    return session.createDataFrame(pa.Table.from_arrays(arrays, schema=schema))
+    def _narrow(self, events: DataFrame) -> DataFrame:
+        if not self.floors:
+            return events
+        return above_floor(events, frame(self.session, list(self.floors.items()), _FLOORS_SCHEMA))

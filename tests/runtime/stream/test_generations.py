@@ -3,140 +3,283 @@
 from __future__ import annotations
 
 import json
+import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from runtime.stream.generation_run import GenerationRun
 
 from app.instance.checkpoint_identity import checkpoint_identity
+from runtime import Count, Key, Store, Text
 from runtime.errors import CheckpointUnusable
 from runtime.spark.checkpoint import CheckpointDirectory
-from runtime.spark.session import Spark
-from runtime.stream import generations, snapshots
-from runtime.stream.generations import Generation, Origin
-from tests.drivers.stream_threads import NoTables
+from runtime.spark.session import Spark, read_parquet
+from runtime.stream.generations import Driver, Generation, Generations, Origin, delete_unnamed
+from runtime.stream.work import write
 
-ORIGIN = Origin({"score-events": "a", "players": "b"}, depth=10, topology_version=1, board_partitions=4)
+STORE = Store("counts-store", "counts", Key("text", Text), {"count": Count()})
+IDS = {"lines": "a", "towns": "b", "counts": "c"}
+ORIGIN = Origin(IDS, version=1, settings={"KEPT": 10}, result_partitions=4, source_partitions=2)
 
 
 @pytest.mark.parametrize(
     ("wanted", "reason"),
     [
         (ORIGIN, None),
-        (Origin({"players": "b"}, 10, 1, 4), None),
-        (Origin({"score-events": "x", "players": "b"}, 10, 1, 4), "topic score-events was created anew"),
-        (Origin({"score-events": "a", "products": "c"}, 10, 1, 4), "topic products was created anew"),
-        (Origin(ORIGIN.topic_ids, 5, 1, 4), "LEADERBOARD_DEPTH 5 instead of 10"),
-        (Origin(ORIGIN.topic_ids, 10, 2, 4), "topology version 2 instead of 1"),
-        (Origin(ORIGIN.topic_ids, 10, 1, 6), "topic high-scores has 6 partitions instead of 4"),
+        (replace(ORIGIN, topic_ids={"towns": "b"}), None),
+        (replace(ORIGIN, topic_ids=IDS | {"lines": "x"}), "topic lines was created anew"),
+        (replace(ORIGIN, topic_ids={"lines": "a", "people": "d"}), "topic people was created anew"),
+        (replace(ORIGIN, topic_ids=IDS | {"counts": "x"}), "topic counts was created anew"),
+        (replace(ORIGIN, settings={"KEPT": 5}), "LEADERBOARD_KEPT 5 instead of 10"),
+        (replace(ORIGIN, settings={"KEPT": 10, "MORE": 1}), "LEADERBOARD_MORE 1 instead of None"),
+        (replace(ORIGIN, settings={}), None),
+        (replace(ORIGIN, version=2), "version 2 of the store instead of 1"),
+        (replace(ORIGIN, result_partitions=6), "the result topic has 6 partitions instead of 4"),
+        (replace(ORIGIN, source_partitions=3), "the source has 3 partitions instead of 2"),
+        (replace(ORIGIN, source_partitions=None), "the source has None partitions instead of 2"),
     ],
 )
 def test_another_origin_needs_another_generation(wanted: Origin, reason: str | None) -> None:
     assert ORIGIN.difference(wanted) == reason
 
 
-def test_a_generation_survives_its_file() -> None:
-    generation = Generation(7, ORIGIN, seeded=False)
+def test_a_lattice_does_not_depend_on_how_many_partitions_the_source_has() -> None:
+    lattice = replace(ORIGIN, source_partitions=None)
+    assert lattice.difference(lattice) is None
+
+
+@pytest.mark.parametrize("seeded", [True, False])
+def test_a_generation_survives_its_file(seeded: bool) -> None:
+    generation = Generation(7, "ab12", ORIGIN, seeded)
     assert Generation.from_json(generation.to_json()) == generation
 
 
-def test_a_file_of_an_older_version_speaks_of_a_seed_and_not_of_partitions() -> None:
-    fields = json.loads(Generation(7, ORIGIN).to_json())
-    del fields["seeded"]
-    del fields["origin"]["board_partitions"]
-    older = Generation.from_json(json.dumps(fields))
-    assert older.seeded
-    assert older.origin.difference(ORIGIN) is None
-
-
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"number": 1}', '{"number": "x", "origin": {}}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        "{}",
+        '{"number": 1}',
+        '{"number": "x", "origin": {}}',
+        '{"number": 1, "token": "a", "seeded": false, "origin": {"topic_ids": {}}}',
+        '{"number": 1, "token": "a", "seeded": false, "origin": {"of another version": 1}}',
+    ],
+)
 def test_a_file_that_is_no_generation_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"\w"):
         Generation.from_json(text)
 
 
 @pytest.fixture
-def directory(spark: Spark, tmp_path: Path) -> CheckpointDirectory:
+def root(spark: Spark, tmp_path: Path) -> CheckpointDirectory:
     return CheckpointDirectory(spark.session, (tmp_path / "check point").as_uri())
+
+
+@pytest.fixture
+def generations(root: CheckpointDirectory) -> Generations:
+    return Generations(root, STORE)
+
+
+def begun(generations: Generations, published: int = 0, *, seeded: bool = False) -> Generation:
+    """Return a generation that counts."""
+    generation = generations.claim(published, ORIGIN, seeded=seeded)
+    generations.commit(generation)
+    return generation
 
 
 @pytest.mark.parametrize("name", ["check point", "Spielstände", "a%20b", "a[b]{c,d}*"])
 def test_a_directory_is_where_its_uri_says(spark: Spark, tmp_path: Path, name: str) -> None:
     uri = (tmp_path / name).as_uri()
     checkpoint_identity(uri)
-    directory = CheckpointDirectory(spark.session, uri)
-    directory.write_text("note", "here")
-    rows = snapshots.ids(spark.session, "player_id", [1, 2])
-    snapshots.write_rows(snapshots.Rows(rows, rows.withColumnRenamed("player_id", "product_id")), directory.child("t"))
-    snapshots.write_floors(spark.session.createDataFrame([(1, 2.0)], snapshots.FLOORS_SCHEMA), directory.child("t"))
-    tables = snapshots.read_tables(spark.session, directory.child("t"), None)
-    assert (tables.players.count(), tables.floors.count() if tables.floors else 0) == (2, 1)
+    root = CheckpointDirectory(spark.session, uri)
+    root.write_text("note", "here")
+    below = root.under("a store")
+    below.write_text("note", "there")
+    write(spark.session.createDataFrame([(1,), (2,)], "id bigint"), below.child("t"))
+    assert read_parquet(spark.session, "id bigint", below.child("t")).count() == 2
     assert (tmp_path / name / "note").read_text() == "here"
-    assert sorted(directory.names()) == ["identity", "note", "t"]
+    assert (tmp_path / name / "a store" / "note").read_text() == "there"
+    assert sorted(root.names()) == ["a store", "identity", "note"]
+    assert sorted(root.names("a store")) == ["note", "t"]
     assert [path.name for path in tmp_path.iterdir()] == [name], "nothing lies elsewhere"
 
 
-def test_there_is_no_generation_in_an_empty_directory(directory: CheckpointDirectory) -> None:
-    assert generations.current(directory) is None
+def test_there_is_no_generation_in_an_empty_directory(generations: Generations) -> None:
+    assert generations.current() is None
 
 
-def test_the_first_generation_has_nothing_to_publish(spark: Spark, directory: CheckpointDirectory) -> None:
-    generation = generations.begin_first(directory, ORIGIN)
+def test_each_store_and_each_version_of_it_has_generations_of_its_own(
+    root: CheckpointDirectory, generations: Generations
+) -> None:
+    begun(generations)
+    others = [Generations(root, replace(STORE, version=2)), Generations(root, replace(STORE, name="other-store"))]
+    assert [other.current() for other in others] == [None, None]
+    assert [begun(other).number for other in others] == [1, 1]
+    assert sorted(root.names()) == ["counts-store-v1", "counts-store-v2", "other-store-v1"]
+
+
+def test_the_first_generation_counts_from_its_commit_on(generations: Generations) -> None:
+    generation = generations.claim(0, ORIGIN, seeded=False)
     assert generation.number == 1
-    assert not generation.seeded
-    assert generations.current(directory) == generation
-    # There is no broker here: publishing anything would fail.
-    generations.publish_seed(spark, directory, generation)
+    assert generations.current() is None
+    generations.commit(generation)
+    assert generations.current() == generation
+    assert generations.seed_is_passed(generation), "it has none"
+    generations.pass_seed(generation)
+    assert generations.directory.names(generation.name) == ["generation.json"]
 
 
-def test_a_generation_that_was_not_begun_to_the_end_does_not_count(
-    spark: Spark, directory: CheckpointDirectory
+def test_a_seed_is_passed_once_all_events_have_been_read_that_it_may_count(generations: Generations) -> None:
+    generation = begun(generations, seeded=True)
+    assert not generations.seed_is_passed(generation)
+    generations.pass_seed(generation)
+    assert generations.seed_is_passed(generation)
+    assert not generations.seed_is_passed(begun(generations, seeded=True))
+
+
+def test_a_generation_that_was_not_begun_to_the_end_does_not_count_and_nobody_takes_its_number(
+    generations: Generations,
 ) -> None:
-    first = generations.begin_first(directory, ORIGIN)
-    directory.write_text("generation-2/seed/half", "")
-    assert generations.current(directory) == first
-    assert generations.begin_first(directory, ORIGIN).number == 2
-    assert not directory.exists("generation-2/seed/half")
+    first = begun(generations)
+    second = generations.claim(0, ORIGIN, seeded=True)
+    generations.directory.write_text(f"{second.seed}/half", "")
+    assert generations.current() == first
+    third = begun(generations)
+    assert (second.number, third.number) == (2, 3)
+    assert generations.current() == third
+    # It may be another instance's, which has not come to its end yet.
+    assert generations.directory.exists(f"{second.seed}/half")
 
 
-def test_of_the_snapshots_of_a_generation_the_newest_is_left(spark: Spark, directory: CheckpointDirectory) -> None:
-    run = GenerationRun(spark, directory, generations.begin_first(directory, ORIGIN), NoTables())
-    for name in ("tables-a/players", "tables-b/players", "query/offsets"):
-        directory.write_text(f"{run.generation.name}/{name}", "")
-    run.delete_other_tables("tables-b")
-    assert sorted(directory.names(run.generation.name)) == ["generation.json", "query", "tables-b"]
-    run.delete_other_tables("tables-b")
-
-
-@pytest.mark.parametrize(("topic", "are_other"), [("players", True), ("products", True), ("score-events", False)])
-def test_tables_that_lie_in_another_topic_are_told(topic: str, are_other: bool) -> None:
-    ids = {"score-events": "a", "players": "b", "products": "c"}
-    assert Origin(ids, 10).has_other_tables(Origin(ids | {topic: "d"}, 10)) is are_other
-
-
-def test_older_generations_are_deleted_and_others_left(spark: Spark, directory: CheckpointDirectory) -> None:
-    generations.begin_first(directory, ORIGIN)
-    second = generations.begin_first(directory, ORIGIN)
-    directory.write_text("identity", "x")
-    generations.delete_older(directory, second)
-    assert sorted(directory.names()) == ["generation-2", "identity"]
-
-
-def test_after_a_file_that_cannot_be_understood_another_generation_begins(
-    spark: Spark, directory: CheckpointDirectory
+@pytest.mark.parametrize(("published", "number"), [(0, 1), (1, 2), (7, 8)])
+def test_a_number_is_above_those_of_the_results_that_are_published(
+    generations: Generations, published: int, number: int
 ) -> None:
-    generations.begin_first(directory, ORIGIN)
-    directory.write_text("generation-1/generation.json", "{")
-    assert generations.current(directory) is None
-    assert generations.begin_first(directory, ORIGIN).number == 2
+    assert begun(generations, published).number == number
 
 
-def test_a_text_is_written_over(directory: CheckpointDirectory) -> None:
-    directory.write_text("note", "one")
-    directory.write_text("note", "zwei ☃")
-    assert directory.read_text("note") == "zwei ☃"
-    assert directory.read_text("another") is None
-    assert directory.names() == ["note"]
+def test_of_many_who_claim_at_once_each_has_a_number_and_a_directory_of_its_own(generations: Generations) -> None:
+    claimed: list[Generation] = []
+    start = threading.Barrier(6)
+
+    def claim() -> None:
+        start.wait()
+        claimed.append(generations.claim(3, ORIGIN, seeded=False))
+
+    threads = [threading.Thread(target=claim) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(each.number for each in claimed) == [4, 5, 6, 7, 8, 9]
+    assert len({each.name for each in claimed}) == len({each.token for each in claimed}) == 6
+    tokens = {each.number: generations.directory.read_text(f"generation-{each.number}") for each in claimed}
+    assert tokens == {each.number: each.token for each in claimed}
+
+
+def test_of_the_snapshots_of_a_generation_the_newest_is_left(generations: Generations) -> None:
+    generation = begun(generations)
+    for name in ("tables-a/towns", "tables-b/towns", "query/offsets"):
+        generations.directory.write_text(f"{generation.name}/{name}", "")
+    generations.delete_other_tables(generation, "tables-b")
+    assert sorted(generations.directory.names(generation.name)) == ["generation.json", "query", "tables-b"]
+    generations.delete_other_tables(generation, "tables-b")
+
+
+@pytest.mark.parametrize("topic", ["towns", "lines", "counts"])
+def test_topics_that_were_created_anew_are_told(topic: str) -> None:
+    assert ORIGIN.changed_topics(replace(ORIGIN, topic_ids=IDS | {topic: "d"})) == [topic]
+    assert ORIGIN.changed_topics(ORIGIN) == []
+
+
+def test_older_generations_are_deleted_and_others_left(root: CheckpointDirectory, generations: Generations) -> None:
+    first, second = begun(generations), begun(generations)
+    later = generations.claim(0, ORIGIN, seeded=False)
+    generations.directory.write_text(f"{later.name}/seed/half", "")
+    root.write_text("identity", "x")
+    generations.directory.write_text("note", "x")
+    generations.delete_older(second)
+    assert not generations.directory.exists(first.name)
+    # A later one's claim and what it has written: nobody deletes another's.
+    assert sorted(generations.directory.names()) == sorted(
+        ["note", f"generation-{second.number}", second.name, f"generation-{later.number}", later.name]
+    )
+    assert sorted(root.names()) == ["counts-store-v1", "identity"]
+
+
+def test_what_the_last_version_left_is_deleted_and_nothing_else(
+    root: CheckpointDirectory, generations: Generations
+) -> None:
+    kept = begun(generations)
+    for name in ("generation-3/query/offsets/0", "generation-12/generation.json", "identity"):
+        root.write_text(name, "x")
+    delete_unnamed(root)
+    assert sorted(root.names()) == ["counts-store-v1", "identity"]
+    assert generations.current() == kept
+
+
+def test_after_a_file_that_cannot_be_understood_another_generation_begins(generations: Generations) -> None:
+    first = begun(generations)
+    generations.directory.write_text(f"{first.name}/generation.json", "{")
+    assert generations.current() is None
+    assert begun(generations).number == 2
+
+
+def test_of_two_drivers_of_one_generation_the_one_that_came_later_goes_on(generations: Generations) -> None:
+    generation = begun(generations)
+    first, second = Driver(generations, generation), Driver(generations, generation)
+    first.claim()
+    assert not first.is_superseded()
+    second.claim()
+    assert (first.is_superseded(), second.is_superseded()) == (True, False)
+    second.claim()
+    assert (first.is_superseded(), second.is_superseded()) == (True, False)
+    # One that has the stream again goes on before it.
+    first.claim()
+    assert (first.is_superseded(), second.is_superseded()) == (False, True)
+    drivers = [name for name in generations.directory.names(generation.name) if name.startswith("driver-")]
+    assert drivers == ["driver-4"], "lower ones say nothing any more"
+
+
+def test_a_driver_of_another_generation_supersedes_none(generations: Generations) -> None:
+    first, second = begun(generations), begun(generations)
+    driver = Driver(generations, first)
+    driver.claim()
+    Driver(generations, second).claim()
+    assert not driver.is_superseded()
+
+
+def test_of_drivers_that_claim_at_once_one_goes_on(generations: Generations) -> None:
+    generation = begun(generations)
+    drivers = [Driver(generations, generation) for _ in range(6)]
+    start = threading.Barrier(6)
+
+    def claim(driver: Driver) -> None:
+        start.wait()
+        driver.claim()
+
+    threads = [threading.Thread(target=claim, args=(driver,)) for driver in drivers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(driver.is_superseded() for driver in drivers) == [False, True, True, True, True, True]
+
+
+def test_a_claim_is_made_once_and_stays_as_it_was(root: CheckpointDirectory) -> None:
+    assert root.claim("a/claim", "first")
+    assert not root.claim("a/claim", "second")
+    assert root.read_text("a/claim") == "first"
+
+
+def test_a_text_is_written_over(root: CheckpointDirectory) -> None:
+    root.write_text("note", "one")
+    root.write_text("note", "zwei ☃")
+    assert root.read_text("note") == "zwei ☃"
+    assert root.read_text("another") is None
+    assert root.names() == ["note"]
 
 
 def test_a_uri_that_cannot_be_used_names_the_setting(spark: Spark, tmp_path: Path) -> None:
@@ -145,3 +288,20 @@ def test_a_uri_that_cannot_be_used_names_the_setting(spark: Spark, tmp_path: Pat
         CheckpointDirectory(spark.session, (tmp_path / "file" / "checkpoint").as_uri())
     with pytest.raises(CheckpointUnusable, match="nosuch"):
         CheckpointDirectory(spark.session, "nosuch://bucket/checkpoint")
+
+
+def test_a_file_says_what_people_look_for(generations: Generations) -> None:
+    generation = begun(generations, seeded=True)
+    fields = json.loads(generations.directory.read_text(f"{generation.name}/generation.json") or "")
+    assert fields == {
+        "number": 1,
+        "token": generation.token,
+        "seeded": True,
+        "origin": {
+            "topic_ids": IDS,
+            "version": 1,
+            "settings": {"KEPT": 10},
+            "result_partitions": 4,
+            "source_partitions": 2,
+        },
+    }

@@ -1,4 +1,4 @@
-"""The topology on plain DataFrames."""
+"""The leaderboard on plain DataFrames."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import random
 from collections.abc import Callable
 
 import pytest
-from pyspark.sql import functions as F
-from topology.leaderboard.records import SPARE_FACTOR, Board, Entry, merge, rank
 
-from runtime.spark.session import Spark
-from runtime.stream import snapshots
-from tests.drivers.topology import EPOCH_MS, Score, TopologyDriver, numbered
-from topology.leaderboard.description import describe
-from topology.leaderboard.query import PLACES, publish
+from runtime.diagram import text
+from runtime.results import Made
+from tests.drivers.frames import EPOCH_MS
+from tests.drivers.topology import Score, TopologyDriver, numbered
+from topology.leaderboard import boards as published_boards
+from topology.leaderboard.board import STORE
+from topology.leaderboard.description import DESCRIPTION
+from topology.leaderboard.places import Board, Entry, Places, rank
+from topology.leaderboard.surveys import Survey
 
 MakeDriver = Callable[..., TopologyDriver]
 
@@ -126,7 +128,7 @@ def test_ids_use_all_64_bits(driver: MakeDriver) -> None:
     assert board[product].known[0].player_id == player
 
 
-def test_spark_ranks_as_the_records_module_does(driver: MakeDriver) -> None:
+def test_spark_ranks_as_python_does(driver: MakeDriver) -> None:
     seeded = random.Random(7)
     scores = [
         Score(
@@ -146,8 +148,7 @@ class TestGenerations:
     def test_a_seed_is_merged_into_the_boards(self, driver: MakeDriver) -> None:
         before = numbered([Score(9, 1), Score(8, 2), Score(7, 3), Score(6, 1)])
         old = driver().boards(before)
-        first = driver()
-        seed = snapshots.seed(snapshots.latest_boards(first.published(old)), _rows(first), 2 * SPARE_FACTOR)
+        seed = driver().seed_of(old)
         # The last two are still in the topic; the best two are gone by retention.
         board = driver(seed=seed).boards(before[2:])[1]
         assert board.known == tuple(score.entry for score in before)
@@ -162,8 +163,9 @@ class TestGenerations:
         # Of product 2 there is less than a full board.
         assert [len(old[product].known) for product in (1, 2)] == [10, 10]
         old[2] = Board(1, old[2].known[:9], ())
-        seed = snapshots.seed(snapshots.latest_boards(make.published(old)), _rows(make), 10)
-        floors = {row.product_id: row.floor for row in snapshots.seed_floors(seed, 10).collect()}
+        seed = make.seed_of(old)
+        parts = published_boards.parts(seed)
+        floors = {row.product_id: row.floor for row in published_boards.seed_floors(parts, 10).collect()}
         assert floors == {1: old[1].known[-1].score}
         without = driver(products=(1, 2), depth=5, seed=seed).boards(scores)
         assert known(driver(products=(1, 2), depth=5, seed=seed, floors=floors).boards(scores)) == known(without)
@@ -171,41 +173,38 @@ class TestGenerations:
     def test_a_seed_leaves_out_entries_of_deleted_players(self, driver: MakeDriver) -> None:
         old = driver().boards(numbered([Score(9, 1), Score(8, 2)]))
         now = driver(players=(2,))
-        row = snapshots.seed(snapshots.latest_boards(now.published(old)), _rows(now), 4).first()
+        row = now.seed_of(old).first()
         assert row is not None
-        assert [entry.player_id for entry in row.seed_known] == [2]
-        assert row.seed_pending is None
+        assert [entry.player_id for entry in row.known] == [2]
+        assert row.pending is None
 
     def test_a_seed_keeps_entries_of_players_whose_table_is_filled_anew(self, driver: MakeDriver) -> None:
         old = driver().boards(numbered([Score(9, 1), Score(8, 2)]))
         now = driver(players=(2,))
-        boards = snapshots.latest_boards(now.published(old))
-        row = snapshots.seed(boards, _rows(now), 4, tables_are_new=True).first()
+        row = now.seed_of(old, tables_are_new=True).first()
         assert row is not None
-        assert [entry.player_id for entry in row.seed_known] == [2]
-        assert [entry.player_id for entry in row.seed_pending] == [1]
+        assert [entry.player_id for entry in row.known] == [2]
+        assert [entry.player_id for entry in row.pending] == [1]
 
     def test_a_seed_takes_pending_entries_that_are_known_by_now_as_known(self, driver: MakeDriver) -> None:
         old = driver(players=()).boards(numbered([Score(9, 1), Score(8, 2)]))
         now = driver(players=(2,))
-        row = snapshots.seed(snapshots.latest_boards(now.published(old)), _rows(now), 4).first()
+        row = now.seed_of(old).first()
         assert row is not None
-        assert [entry.player_id for entry in row.seed_known] == [2]
-        assert [entry.player_id for entry in row.seed_pending] == [1]
+        assert [entry.player_id for entry in row.known] == [2]
+        assert [entry.player_id for entry in row.pending] == [1]
 
     def test_a_product_whose_entries_are_all_deleted_keeps_a_row(self, driver: MakeDriver) -> None:
         old = driver().boards([Score(9, 1)])
         now = driver(players=())
-        row = snapshots.seed(snapshots.latest_boards(now.published(old)), _rows(now), 4).first()
+        row = now.seed_of(old).first()
         assert row is not None
-        assert (row.product_id, row.seed_known, row.seed_pending) == (1, None, None)
+        assert (row.product_id, row.known, row.pending) == (1, None, None)
 
     def test_a_board_without_entries_is_published_as_one(self, driver: MakeDriver) -> None:
-        columns = "product_id", F.lit(None).cast(PLACES).alias("known"), F.lit(None).cast(PLACES).alias("pending")
-        products = driver().tables().products
-        row = publish(products.select(*columns, F.lit(0).alias("pending_lost")), generation=3).first()
-        assert row is not None
-        assert Board.from_json(row.value.encode()) == Board(3, (), ())
+        nobody = driver(players=(), generation=3)
+        seed = nobody.seed_of(driver().boards([Score(9, 1)]))
+        assert driver(generation=3, seed=seed).boards([]) == {1: Board(3, (), ())}
 
     def test_only_the_highest_generation_counts_and_its_boards_merge(self, driver: MakeDriver) -> None:
         scores = numbered([Score(9, 1), Score(8, 2), Score(7, 3)])
@@ -213,37 +212,38 @@ class TestGenerations:
         frame = driver().published({1: Board(2, entries[:1], ())})
         frame = frame.union(driver().published({1: Board(2, entries[1:2], (), 3)}))
         frame = frame.union(driver().published({1: Board(1, entries[2:], (), 9)}))
-        row = snapshots.latest_boards(frame).first()
+        row = published_boards.merged(frame).first()
         assert row is not None
         assert [entry.score for entry in row.known] == [9, 8]
-        assert (row.generation, row.pending_lost) == (2, 3)
+        assert (row.made.generation, row.pending_lost) == (2, 3)
 
     def test_only_a_full_board_has_a_floor(self, driver: MakeDriver) -> None:
         make = driver(products=(1, 2))
         boards = make.boards(numbered([*(Score(n, 1) for n in range(4)), *(Score(n, 1, 2) for n in range(3))]))
-        latest = snapshots.latest_boards(make.published(boards))
-        floors = snapshots.floors(snapshots.of_generation(latest, generation=1, places=4), places=4)
+        latest = make.merged(boards)
+        floors = published_boards.floors(published_boards.of_generation(latest, generation=1, kept=4), kept=4)
         assert [(row.product_id, row.floor) for row in floors.collect()] == [(1, 0.0)]
-        assert snapshots.of_generation(latest, generation=2, places=4).isEmpty()
+        assert published_boards.of_generation(latest, generation=2, kept=4).isEmpty()
 
     def test_entries_that_an_older_record_still_has_do_not_count(self, driver: MakeDriver) -> None:
         entries = tuple(score.entry for score in numbered([Score(9, 1), Score(8, 1), Score(7, 2)]))
         older = driver().published({1: Board(1, entries[1:], ())})
         records = older.union(driver().published({1: Board(1, entries[:2], ())}))
-        boards = snapshots.of_generation(snapshots.latest_boards(records), generation=1, places=2)
-        survey = snapshots.survey(boards, _rows(driver()), _rows(driver(players=(2,))), depth=1, places=2)
+        boards = published_boards.of_generation(published_boards.merged(records), generation=1, kept=2)
+        now = driver(players=(2,)).tables()
+        survey = published_boards.survey(boards, driver().tables(), now, depth=1, kept=2)
         assert survey.short_boards == 1
-        assert [row.floor for row in snapshots.floors(boards, places=2).collect()] == [8.0]
+        assert [row.floor for row in published_boards.floors(boards, kept=2).collect()] == [8.0]
 
     def test_a_survey_counts_what_the_changed_tables_ask_for(self, driver: MakeDriver) -> None:
         boards = driver(depth=1).boards(numbered([Score(9, 1), Score(8, 1), Score(7, 4), Score(6, 4), Score(5, 4)]))
-        latest = snapshots.of_generation(snapshots.latest_boards(driver().published(boards)), 1, 2)
-        before = _rows(driver())
+        latest = published_boards.of_generation(driver().merged(boards), 1, 2)
+        before = driver().tables()
 
-        def survey(*players: int) -> snapshots.Survey:
-            return snapshots.survey(latest, before, _rows(driver(players=players)), depth=1, places=2)
+        def survey(*players: int) -> Survey:
+            return published_boards.survey(latest, before, driver(players=players).tables(), depth=1, kept=2)
 
-        nothing = snapshots.Survey(newly_known=0, short_boards=0, pending_lost=0, pending_shown=0, at_risk=0)
+        nothing = Survey(newly_known=0, short_boards=0, pending_lost=0, pending_shown=0, at_risk=0)
         assert survey(1, 2, 3) == nothing._replace(pending_lost=1)
         # Both that were kept rank above the one that was lost, and fill the board.
         assert survey(1, 2, 3, 4) == nothing._replace(newly_known=2, pending_shown=2, at_risk=2)
@@ -251,23 +251,23 @@ class TestGenerations:
 
     def test_pending_scores_that_are_shown_are_at_risk_in_a_full_list_only(self, driver: MakeDriver) -> None:
         scores = numbered([Score(9, 4), Score(8, 5), Score(7, 5)])
-        now = _rows(driver(players=(1, 2, 3, 4)))
+        now = driver(players=(1, 2, 3, 4)).tables()
         found = []
         for count in (1, 2, 3):
             records = driver(depth=1).published(driver(depth=1).boards(scores[:count]))
-            boards = snapshots.of_generation(snapshots.latest_boards(records), 1, 2)
-            survey = snapshots.survey(boards, now, now, depth=1, places=2)
+            boards = published_boards.of_generation(published_boards.merged(records), 1, 2)
+            survey = published_boards.survey(boards, now, now, depth=1, kept=2)
             found.append((survey.newly_known, survey.pending_shown, survey.at_risk))
         assert found == [(0, 1, 0), (0, 1, 1), (0, 1, 1)]
 
     def test_a_board_whose_product_was_deleted_is_not_short(self, driver: MakeDriver) -> None:
         boards = driver(depth=1).boards(numbered([Score(9, 1), Score(8, 1)]))
-        latest = snapshots.of_generation(snapshots.latest_boards(driver().published(boards)), 1, 2)
-        before, nobody = _rows(driver()), _rows(driver(players=()))
-        assert snapshots.survey(latest, before, nobody, depth=1, places=2).short_boards == 1
+        latest = published_boards.of_generation(driver().merged(boards), 1, 2)
+        before, nobody = driver().tables(), driver(players=()).tables()
+        assert published_boards.survey(latest, before, nobody, depth=1, kept=2).short_boards == 1
         for players in ((1, 2, 3), ()):
-            now = _rows(driver(players=players, products=()))
-            assert snapshots.survey(latest, before, now, depth=1, places=2).short_boards == 0
+            now = driver(players=players, products=()).tables()
+            assert published_boards.survey(latest, before, now, depth=1, kept=2).short_boards == 0
 
     @pytest.mark.parametrize(
         ("key", "value"),
@@ -287,29 +287,25 @@ class TestGenerations:
     ) -> None:
         made = driver().published({1: Board(1, _entries(2), ())})
         frame = made.union(driver().published_values([(key, value)]))
-        [row] = snapshots.latest_boards(frame).collect()
-        assert (row.product_id, row.generation, len(row.known)) == (1, 1, 2)
+        [row] = published_boards.merged(frame).collect()
+        assert (row.product_id, row.made.generation, len(row.known)) == (1, 1, 2)
 
     def test_of_many_records_of_a_product_each_entry_is_on_the_board_once(self, driver: MakeDriver) -> None:
         entries = _entries(40)
         values = [Board(1, entries[at : at + 4], entries[at : at + 2]).to_json() for at in range(37)]
         frame = driver().published_values([(b"1", value) for value in values])
-        [row] = snapshots.latest_boards(frame).collect()
+        [row] = published_boards.merged(frame).collect()
         assert [entry.score for entry in row.known] == [float(score) for score in range(39, -1, -1)]
         assert [entry.score for entry in row.pending] == [float(score) for score in range(37, -1, -1)]
 
-    def test_a_row_that_lies_in_two_partitions_of_its_table_counts_once(self, spark: Spark) -> None:
-        ids = snapshots.ids(spark.session, "player_id", iter([2, 1, 2]))
-        assert sorted(row.player_id for row in ids.collect()) == [1, 2]
-
     def test_what_was_lost_of_an_unknown_product_has_no_place_yet(self, driver: MakeDriver) -> None:
         boards = driver(products=()).boards(numbered(Score(score, 1) for score in range(9)))
-        latest = snapshots.of_generation(snapshots.latest_boards(driver().published(boards)), 1, 4)
-        before = _rows(driver(products=()))
-        assert snapshots.survey(latest, before, before, depth=2, places=4).pending_lost == 0
-        assert snapshots.survey(latest, before, _rows(driver()), depth=2, places=4).pending_lost == 0
-        nobody = _rows(driver(players=(9,)))
-        assert snapshots.survey(latest, before, nobody, depth=2, places=4).pending_lost == 5
+        latest = published_boards.of_generation(driver().merged(boards), 1, 4)
+        before = driver(products=()).tables()
+        assert published_boards.survey(latest, before, before, depth=2, kept=4).pending_lost == 0
+        assert published_boards.survey(latest, before, driver().tables(), depth=2, kept=4).pending_lost == 0
+        nobody = driver(players=(9,)).tables()
+        assert published_boards.survey(latest, before, nobody, depth=2, kept=4).pending_lost == 5
 
 
 def test_merging_boards_in_python_gives_what_spark_gives_for_all_events(driver: MakeDriver) -> None:
@@ -317,7 +313,7 @@ def test_merging_boards_in_python_gives_what_spark_gives_for_all_events(driver: 
     scores = numbered(Score(seeded.randrange(40), seeded.randrange(1, 6)) for _ in range(80))
     halves = [driver().boards(half)[1] for half in (scores[::2], scores[1::2])]
     whole = driver().boards(scores)[1]
-    merged = merge(halves[0], halves[1], places=4)
+    merged = Places(4).merge(halves[0], halves[1])
     assert (merged.known, merged.pending) == (whole.known, whole.pending)
 
 
@@ -328,14 +324,21 @@ def test_no_record_passes_through_python(driver: MakeDriver, capsys: pytest.Capt
     assert "python" not in plan.lower()
 
 
+def test_a_board_says_of_what_it_is_made(driver: MakeDriver) -> None:
+    scores = [Score(1, 1, at_ms=5), Score(2, 9, at_ms=7, offset=1), Score(3, 2, at_ms=6, offset=2)]
+    store = driver(generation=4).store
+    [made] = [result.made for result in store.results([(s.value, 0, s.offset, s.at_ms) for s in scores]).values()]
+    assert made == Made(4, version=1, events=3, newest_ms=EPOCH_MS + 7), "and of no offsets, which no lattice needs"
+
+
 def test_timestamps_travel_in_milliseconds(driver: MakeDriver) -> None:
     assert driver().boards([Score(1, 1, at_ms=123)])[1].known[0].timestamp_ms == EPOCH_MS + 123
 
 
 def test_the_description_names_every_topic_and_store() -> None:
-    text = describe()
-    for name in ("score-events", "players", "products", "high-scores", "leader-boards"):
-        assert name in text
+    found = text(DESCRIPTION)
+    for name in ("score-events", "players", "products", "high-scores", STORE):
+        assert name in found
 
 
 def _entries(count: int) -> tuple[Entry, ...]:
@@ -345,7 +348,3 @@ def _entries(count: int) -> tuple[Entry, ...]:
 def known(boards: dict[int, Board]) -> dict[int, tuple[Entry, ...]]:
     return {product: board.known for product, board in boards.items()}
 
-
-def _rows(driver: TopologyDriver) -> snapshots.Rows:
-    tables = driver.tables()
-    return snapshots.Rows(tables.players, tables.products)

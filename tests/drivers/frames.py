@@ -1,0 +1,132 @@
+"""A store on plain DataFrames: records and tables in, result records out; no broker, no stream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from runtime import Store, Topology, results
+from runtime.results import Result
+from runtime.spark.plan_check import check_rows
+from runtime.spark.results import Results, SourceTopic, latest, published, with_at
+
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+EPOCH_MS = int(EPOCH.timestamp() * 1000)
+TOPIC_ID = "the-id-of-the-source"
+
+Record = tuple[bytes | None, int, int, int]
+"""Value, partition, offset, milliseconds from `EPOCH`."""
+ResultRecord = tuple[bytes, bytes | None, list[tuple[str, bytes | None]]]
+"""Key, value, headers."""
+
+_RECORDS_SCHEMA = pa.schema(
+    {"value": pa.binary(), "partition": pa.int32(), "offset": pa.int64(), "timestamp": pa.timestamp("us", "UTC")}
+)
+_HEADERS = pa.list_(pa.struct({"key": pa.string(), "value": pa.binary()}))
+_PUBLISHED_SCHEMA = pa.schema({"key": pa.binary(), "value": pa.binary(), "headers": _HEADERS})
+
+
+def records_frame(session: SparkSession, records: Iterable[Record]) -> DataFrame:
+    """Return records with the columns of Spark's Kafka source that a source is read from."""
+    rows = [(v, p, o, EPOCH + timedelta(milliseconds=ms)) for v, p, o, ms in records]
+    return frame(session, rows, _RECORDS_SCHEMA)
+
+
+def published_frame(session: SparkSession, records: Sequence[ResultRecord]) -> DataFrame:
+    """Return records of a result topic as Spark's Kafka source gives them; without headers they have none at all."""
+    rows = [
+        (key, value, [{"key": name, "value": text} for name, text in headers] or None)
+        for key, value, headers in records
+    ]
+    return frame(session, rows, _PUBLISHED_SCHEMA)
+
+
+def frame(session: SparkSession, rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> DataFrame:
+    """Return rows as a frame. From Arrow: rows of Python objects would start a Python process for each frame."""
+    columns: list[Sequence[Any]] = [*zip(*rows, strict=True)] or [() for _ in schema]
+    arrays = [pa.array(column, of.type) for column, of in zip(columns, schema, strict=True)]
+    return session.createDataFrame(pa.Table.from_arrays(arrays, schema=schema))
+
+
+def as_they_are(events: DataFrame) -> DataFrame:
+    """Leave out no event."""
+    return events
+
+
+@dataclass
+class StoreOnFrames:
+    """Runs the first store of a topology over what it is given, as a stream would.
+
+    Attributes:
+        session: Spark.
+        topology: has the store.
+        generation: the number that results carry.
+        topic_id: of the source.
+        partitions: of the source.
+        joined: the tables that `rows` is given, by parameter.
+        seed: the parts that the generation begins with.
+        narrow: leaves out events that change nothing.
+    """
+
+    session: SparkSession
+    topology: Topology
+    generation: int = 1
+    topic_id: str = TOPIC_ID
+    partitions: int = 2
+    joined: Mapping[str, DataFrame] = field(default_factory=dict)
+    seed: DataFrame | None = None
+    narrow: Callable[[DataFrame], DataFrame] = as_they_are
+
+    @property
+    def store(self) -> Store:
+        """The store."""
+        return self.topology.stores[0]
+
+    @property
+    def made(self) -> Results:
+        """How its results are made."""
+        return Results(self.store, SourceTopic(self.topology.source.topic, self.topic_id, self.partitions), self.generation)
+
+    def query(self, records: Iterable[Record]) -> DataFrame:
+        """Return the result records of source records, the seed merged into them."""
+        judged = self.topology.source.format.judge(records_frame(self.session, records))
+        events = self.narrow(judged.where("reason IS NULL").drop("reason"))
+        rows = with_at(events, self.topology.source.topic)
+        if self.store.rows is not None:
+            rows = self.store.rows(rows, **self.joined)
+            check_rows(self.store, rows)
+        if self.seed is None:
+            return self.made.of_parts(self.made.parts(rows))
+        parts = self.made.parts(self.made.uncovered(rows, self.seed))
+        # One query reads both, one after the other, into one state: they have to be of the same columns.
+        assert [(each.name, each.dataType) for each in parts.schema] == [
+            (each.name, each.dataType) for each in self.seed.schema
+        ]
+        return self.made.of_parts(self.seed.union(parts))
+
+    def results(self, records: Iterable[Record]) -> dict[Any, Result]:
+        """Return what a store takes of the result records of source records."""
+        return {
+            self.store.key.type.parse(key.decode()): results.parse(self.store.record, value or b"", headers)  # type: ignore[arg-type]
+            for key, value, headers in self.records(records)
+        }
+
+    def records(self, records: Iterable[Record]) -> list[ResultRecord]:
+        """Return the result records of source records."""
+        return [
+            (row.key.encode(), row.value.encode(), [(each.key, bytes(each.value)) for each in row.headers])
+            for row in self.query(records).collect()
+        ]
+
+    def published(self, records: Sequence[ResultRecord]) -> DataFrame:
+        """Return the results that a result topic with these records holds."""
+        return published(self.store, published_frame(self.session, records))
+
+    def seed_of(self, records: Sequence[ResultRecord]) -> DataFrame:
+        """Return the parts that a generation begins with when these records are published."""
+        return self.made.seed(latest(self.store, self.published(records)))

@@ -1,0 +1,118 @@
+"""A declaration that cannot run says so when it is loaded, without Spark, and says what to change."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from runtime import Count, Int64, Key, Limits, PlainText, Store, Stream, Table, Text, Topology
+from runtime.declaration import DeclarationError
+from runtime.errors import Fix
+from runtime.values import Fields
+
+LINES = Stream("lines", PlainText())
+TOWNS = Table("big-towns", Key("id", Int64), {"name": Text})
+
+
+def by_town(lines: Any, big_towns: Any) -> Any:
+    """Join a table."""
+    return lines, big_towns
+
+
+def store(name: str = "counts-store", topic: str = "counts", **others: Any) -> Store:
+    return Store(name, topic, **{"key": Key("text", Text), "values": {"count": Count()}, **others})
+
+
+def topology(*stores: Store, **others: Any) -> Topology:
+    return Topology("lines-counted", **{"source": LINES, "stores": stores or [store()], **others})
+
+
+REFUSED: list[tuple[Callable[[], object], str]] = [
+    (lambda: Topology("", LINES, [store()]), "the name of a Topology is '': it has to match"),
+    (lambda: Topology("a b", LINES, [store()]), "the name of a Topology is 'a b'"),
+    (lambda: Topology(7, LINES, [store()]), "the name of a Topology is 7"),  # type: ignore[arg-type]
+    (lambda: Topology("t", LINES, []), "topology t has no stores: declare at least one"),
+    (lambda: Stream("li nes", PlainText()), "the topic of a Stream is 'li nes'"),
+    (lambda: Table("", Key("id", Int64), {"name": Text}), "the topic of a Table is ''"),
+    (lambda: Table("towns", Key("i d", Int64), {"name": Text}), "a column of table towns is 'i d'"),
+    (lambda: Table("towns", Key("id", Int64), {"na-me": Text}), "a column of table towns is 'na-me'"),
+    (lambda: Table("towns", Key("id", Int64), {}), "table towns has no fields: name at least one"),
+    (lambda: store("a/b"), "the name of a Store is 'a/b'"),
+    (lambda: store(topic="a/b"), "the topic of store counts-store is 'a/b'"),
+    (lambda: store(key=Key("1", Text)), "the key of store counts-store is '1'"),
+    (lambda: store(values={}), "store counts-store has no values: name at least one"),
+    (lambda: store(values={"a b": Count()}), "a value of store counts-store is 'a b'"),
+    (lambda: store(values={"text": Count()}), "store counts-store has a value text, as its key: give it another name"),
+    (lambda: store(limits=Limits(3, 10)), "store counts-store has limits and no show"),
+    (lambda: topology(store(), store(topic="others")), "has counts-store twice: stores and tables need names"),
+    (lambda: topology(store("big-towns"), tables=[TOWNS]), "has big-towns twice: stores and tables need names"),
+    (lambda: topology(store(), store("others")), "names topic counts twice: source, dead letters, tables and stores"),
+    (lambda: topology(store(topic="lines")), "names topic lines twice"),
+    (lambda: topology(store(topic="lines-invalid")), "names topic lines-invalid twice"),
+    (lambda: topology(store(topic="big-towns"), tables=[TOWNS]), "names topic big-towns twice"),
+    (
+        lambda: topology(store(rows=by_town)),
+        r"rows of store counts-store want big_towns, which is no table \(there are none\)",
+    ),
+    (
+        lambda: topology(store(rows=lambda lines, towns: lines), tables=[TOWNS]),
+        r"want towns, which is no table \(there are big_towns\): name the parameter as the table's topic",
+    ),
+    (
+        lambda: topology(store(key=Key("word", Text))),
+        r"store counts-store wants column word, which lines does not have \(it has text\): name one of these, or make",
+    ),
+    (
+        lambda: topology(store(values={"count": Count("times")})),
+        r"store counts-store wants column times, which lines does not have \(it has text\)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("declare", "message"), REFUSED, ids=[message[:60] for _, message in REFUSED])
+def test_what_cannot_run_is_refused_and_says_what_to_change(declare: Callable[[], object], message: str) -> None:
+    with pytest.raises(DeclarationError, match=message) as caught:
+        declare()
+    assert isinstance(caught.value, Fix)
+
+
+def test_a_store_without_rows_has_the_columns_of_the_source() -> None:
+    declared = topology()
+    assert declared.store("counts-store").joined == ()
+    assert declared.joined(declared.stores[0]) == {}
+    assert declared.topics == ["lines", "counts"]
+
+
+def test_rows_are_given_the_tables_that_their_parameters_name() -> None:
+    declared = topology(store(rows=by_town), tables=[TOWNS])
+    assert declared.joined(declared.stores[0]) == {"big_towns": TOWNS}
+    assert declared.table("big-towns") is TOWNS
+
+
+def test_values_by_name_are_one_record_and_values_that_are_the_whole_record_stay() -> None:
+    assert store().record == Fields({"count": Count()})
+    whole = Fields({"many": Count()})
+    assert store(values=whole).record is whole
+
+
+@pytest.mark.parametrize("name", ["counts-store", "missing"])
+def test_a_store_is_found_by_its_name(name: str) -> None:
+    if name == "missing":
+        with pytest.raises(KeyError):
+            topology().store(name)
+    else:
+        assert topology().store(name).name == name
+
+
+def test_declarations_are_made_without_spark() -> None:
+    code = """
+import sys
+from runtime import Count, Key, PlainText, Store, Stream, Text, Topology
+Topology("t", Stream("lines", PlainText()), [Store("s", "counts", Key("text", Text), {"count": Count()})])
+print([name for name in ("pyspark", "aiokafka", "rocksdict", "fastapi") if name in sys.modules])
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout == "[]\n"
