@@ -124,7 +124,7 @@ class _Source:
     def records(self) -> Iterator[Record]:
         try:
             self.file.seek(0)
-            for number, text in text_lines(self.file, self.path):
+            for number, text in text_lines(self.file, self.path, as_they_stand=self.lines == "text"):
                 key, value = self._parse(text, number)
                 if len(key or b"") + len(value or b"") > MAX_RECORD_BYTES:
                     too_long = f"{self.path} line {number} is a record of more than {MAX_RECORD_BYTES} bytes"

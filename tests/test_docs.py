@@ -26,7 +26,11 @@ DOCUMENTS = documents()
 REFERENCE = Document(ROOT / "docs" / "reference.md")
 OPERATIONS = Document(ROOT / "docs" / "operations.md")
 EVENTS = ("/leaderboard/{productId}/events", "/leaderboard/events")
-DERIVED = {"advertised": "`<host name>:<PORT>`", "checkpoint_uri": "`file://<STATE_DIR>/checkpoint`"}
+DERIVED = {
+    "application_id": "the topology's name",
+    "advertised": "`<host name>:<PORT>`",
+    "checkpoint_uri": "`file://<STATE_DIR>/checkpoint`",
+}
 """Defaults that depend on other settings."""
 
 
