@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sys
 from collections.abc import Collection
 from functools import reduce
 from pathlib import Path
@@ -82,8 +81,6 @@ class Expectation:
         self._whole_to: dict[int, int] = {}
         self._rows_begin: dict[str, dict[int, int]] = {}
         self.lost: dict[int, int] = {}
-        # Spark would start `python3`, which need not be the one that has what is needed here.
-        spark.session.sparkContext.pythonExec = sys.executable
 
     def read(self) -> None:
         """Read what the topics hold now and did not hold before.

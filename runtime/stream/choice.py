@@ -45,6 +45,7 @@ class Choice:
         topics: those of the topology.
         failures: those of the stream.
         check_stop: raises when everything should end.
+        wait_for: told what is waited for.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class Choice:
         topics: WatchedTopics,
         failures: Failures,
         check_stop: Callable[[], None],
+        wait_for: Callable[[str], None],
     ) -> None:
         self._settings = settings
         self._topology = settings.topology
@@ -66,6 +68,7 @@ class Choice:
         self._topics = topics
         self._failures = failures
         self._check_stop = check_stop
+        self._wait_for = wait_for
 
     def take(self, plan: Plan | None) -> Work:
         """Return the generation to work on, once topics, tables and Spark are there.
@@ -73,11 +76,15 @@ class Choice:
         Args:
             plan: what asks for a new one, if anything does.
         """
+        self._wait_for("Kafka to describe the topics")
         topics = self._topics.wait_for_all()
         with self._upkeep.look_ahead(self._settings.spark.kafka, topics):
+            self._wait_for("Spark's JVM to start")
             spark = self._open_spark(topics)
+            self._wait_for("the tables to be read to their ends here")
             self._await_tables(topics)
             self._check_stop()
+            self._wait_for(f"the generation at {self._settings.checkpoint_uri}")
             return self._choose(spark, topics, plan)
 
     def _open_spark(self, topics: Mapping[str, TopicDescription], *, both_compilers: bool = False) -> Spark:

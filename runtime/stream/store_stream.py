@@ -77,8 +77,12 @@ class StoreStream:
         self._status = StreamStatus()
         self._failures = Failures()
         self._generation_at_snapshot = 0
-        self.topics = WatchedTopics(settings.spark.kafka, settings.topology, care.store, stop, self.check_stop)
-        self._choice = Choice(settings, care, upkeep, spark, self.topics, self._failures, self.check_stop)
+        self.topics = WatchedTopics(
+            settings.spark.kafka, settings.topology, care.store, stop, self.check_stop, self.wait_for
+        )
+        self._choice = Choice(
+            settings, care, upkeep, spark, self.topics, self._failures, self.check_stop, self.wait_for
+        )
 
     @property
     def name(self) -> str:
@@ -105,6 +109,12 @@ class StoreStream:
         of_store = "" if len(self._topology.stores) == 1 else f" of {self.name}"
         logger.info("stream%s: %s ▸ %s", of_store, self._status.state.value, state.value)
         self._update(state=state, **changes)
+        self.wait_for(None)
+
+    def wait_for(self, what: str | None) -> None:
+        """Say what has to come before the stream goes on; None: nothing has to."""
+        if what != self._status.waits_for:
+            self._update(waits_for=what, waits_since_s=None if what is None else time.time())
 
     # Failures
 
@@ -185,6 +195,7 @@ class StoreStream:
     def _caught_up(self, work: Work, driver: Driver) -> Snapshot:
         """Work off what waits in the source; return what the query in real time joins after that."""
         self.to(StreamState.CATCHING_UP)
+        self.wait_for("Spark's first batch")
         while True:
             try:
                 self._catch_up(work, driver)
@@ -295,6 +306,7 @@ class StoreStream:
             batch_ended_at_s=time.time(),
             keeps_failing=False,
         )
+        self.wait_for(None)
 
     def write_letters(self, work: Work) -> None:
         """Write the dead letters of the batches that have ended, beside the running query."""

@@ -119,6 +119,7 @@ class Cluster:
         self.views = [FakeView(first, rows, partitions) for _ in self.hosts]
         self.stopping = [Stopping() for _ in self.hosts]
         self.not_ready: str | None = None
+        self.stream_trouble: str | None = None
         self.measures = Measures()
         members = []
         for number, host in enumerate(self.hosts):
@@ -140,6 +141,7 @@ class Cluster:
                 host=host,
                 ready=lambda: self.not_ready,
                 measures=lambda: self.measures,
+                stream_trouble=(lambda: self.stream_trouble) if number == 0 else lambda: None,
                 peers=PeerSettings(down_for_s=2.0),
                 transport=self.network,
                 clock=self.clock,

@@ -266,15 +266,40 @@ def test_headers_that_are_not_ours_change_nothing() -> None:
 def odd_headers() -> Iterator[Any]:
     """Yield headers that no driver writes, each a test's parameter."""
     odd: dict[str, list[bytes | None]] = {
-        "generation": [None, b"", b"x", b"\xff", b"null", b"{}", b"1.5", b"true", b'"1"', b"1e999", b"+1", b"01", b"NaN"],
+        "generation": [
+            None,
+            b"",
+            b"x",
+            b"\xff",
+            b"null",
+            b"{}",
+            b"1.5",
+            b"true",
+            b'"1"',
+            b"1e999",
+            b"+1",
+            b"01",
+            b"NaN",
+        ],
         "version": [None, b"", b"x", b"null", b"[1]", b"true"],
         "events": [b"many", b"1.5"],
         "newest_ms": [b"now", b"[]"],
-        "offsets": [None, b"", b"[]", b"5", b'{"a": 5}', b'{"a": {"x": 5}}', b'{"a": {"0": "many"}}', b'{"a": {"0": null}}'],
+        "offsets": [
+            None,
+            b"",
+            b"[]",
+            b"5",
+            b'{"a": 5}',
+            b'{"a": {"x": 5}}',
+            b'{"a": {"0": "many"}}',
+            b'{"a": {"0": null}}',
+        ],
     }
     for name, values in odd.items():
         for value in values:
-            yield pytest.param([*(h for h in Made(3).to_headers() if h[0] != name), (name, value)], id=f"{name} {value!r}")
+            yield pytest.param(
+                [*(h for h in Made(3).to_headers() if h[0] != name), (name, value)], id=f"{name} {value!r}"
+            )
     yield pytest.param([("offsets", b"[" * 100_000), ("generation", b"1")], id="nested deep")
 
 

@@ -14,7 +14,6 @@ from prometheus_client import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics
 from prometheus_client.parser import text_string_to_metric_families as prometheus_text
 from starlette.types import Receive, Scope, Send
-from topology.leaderboard.records import Board, Entry
 
 from runtime.histogram import Histogram
 from runtime.measures import CopyMeasures, Measures
@@ -67,6 +66,8 @@ def full_measures() -> Measures:
     return Measures(
         stream=StreamStatus(
             state=StreamState.CATCHING_UP,
+            waits_for="Spark's first batch",
+            waits_since_s=1_700_000_000.0,
             generation=3,
             events=100,
             invalid=2,

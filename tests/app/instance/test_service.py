@@ -74,6 +74,16 @@ def test_a_thread_that_computes_does_not_hold_up_the_event_loop_for_long(
         sys.setswitchinterval(before_s)
 
 
+def test_a_place_where_no_native_library_can_be_run_is_told_at_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("runtime.spark.native_libraries.may_execute", lambda _: False)
+    with pytest.raises(
+        StateUnusable, match=f"nothing can be executed from {tmp_path} nor from .*LEADERBOARD_STATE_DIR"
+    ):
+        Service(Settings(state_dir=tmp_path))
+
+
 def test_a_state_directory_that_cannot_be_used_takes_the_blame_for_the_checkpoint_in_it(tmp_path: Path) -> None:
     state = tmp_path / "state"
     state.touch()

@@ -147,7 +147,9 @@ def test_a_table_may_be_joined_by_any_of_its_columns_types(spark: Spark) -> None
         assert [(field.name, field.dataType.simpleString()) for field in big_towns.schema] == [
             ("id", "bigint"), ("name", "string"), ("people", "bigint"),
         ]  # fmt: skip
-        return lines.join(big_towns, lines["text"] == big_towns["name"], "left").select("at", F.col("text").alias("word"))
+        return lines.join(big_towns, lines["text"] == big_towns["name"], "left").select(
+            "at", F.col("text").alias("word")
+        )
 
     checked(spark, rows)
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from runtime.stream.status import NEXT_STATES, StreamState
+from runtime.stream.status import NEXT_STATES, StreamState, StreamStatus
 
 
 def reachable(start: StreamState) -> set[StreamState]:
@@ -33,3 +33,16 @@ def test_stopped_is_the_end() -> None:
 def test_real_time_comes_only_after_catching_up() -> None:
     before = {state for state, following in NEXT_STATES.items() if StreamState.RUNNING in following}
     assert before == {StreamState.CATCHING_UP, StreamState.REFRESHING}
+
+
+@pytest.mark.parametrize(
+    ("status", "trouble"),
+    [
+        (StreamStatus(), None),
+        (StreamStatus(waits_for="topics", waits_since_s=80.0), None),
+        (StreamStatus(waits_for="topics", waits_since_s=70.0), "it has waited for 30 s for topics"),
+        (StreamStatus(state=StreamState.ERROR, error="no JVM", waits_for="topics", waits_since_s=0.0), "no JVM"),
+    ],
+)
+def test_trouble_is_a_failure_or_a_long_wait(status: StreamStatus, trouble: str | None) -> None:
+    assert status.trouble(100.0) == trouble
