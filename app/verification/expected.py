@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from app.errors import NotComparable
 from app.verification.comparison import Board, Names, Place
-from app.verification.records import MAX_BYTES, Row, Score, judge_row, judge_score, judge_score_at
+from app.verification.records import MAX_BYTES, MAX_TIME_MS, Row, Score, judge_row, judge_score, judge_score_at
 from runtime.errors import TopicMissing
 from runtime.kafka.connection import KafkaConnection
 from runtime.kafka.ids import topic_ids
@@ -228,8 +228,9 @@ class Expectation:
 def _scores(records: DataFrame) -> DataFrame:
     """Return records of `score-events` as `_SCORES_SCHEMA`."""
     judge = F.udf(judge_score, "product_id bigint, player_id bigint, score double", useArrow=False)
-    # Keys are not handed to Python for their size alone.
-    value = F.when(F.coalesce(F.octet_length("key"), F.lit(0)) <= MAX_BYTES, F.col("value"))
+    # Keys are not handed to Python for their size alone, nor times.
+    is_small = F.coalesce(F.octet_length("key"), F.lit(0)) <= MAX_BYTES
+    value = F.when(is_small & (F.abs("timestamp_ms") <= MAX_TIME_MS), F.col("value"))
     return records.select(judge(value).alias("event"), *_where()).select("event.*", *_where())
 
 

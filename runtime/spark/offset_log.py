@@ -48,8 +48,8 @@ class Batch:
         Raises:
             CheckpointUnusable: this is no log of one topic's offsets in the version that is known here.
         """
-        version, metadata, *sources = text.strip("\n").split("\n")
         try:
+            version, metadata, *sources = text.strip("\n").split("\n")
             if version.strip() != _VERSION:
                 raise ValueError(f"version {version}")
             ((topic, ends),) = json.loads(*sources).items()
