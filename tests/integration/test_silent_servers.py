@@ -16,10 +16,10 @@ from app.java.broker import Broker
 from app.java.jars import ensure_jars
 from runtime.errors import QueryFailed
 from runtime.kafka.connection import KafkaConnection
-from runtime.kafka.topics import create_missing
+from runtime.kafka.topics import create_missing, outputs_of
+from runtime.spark import kafka_clients
 from runtime.spark.session import Spark, SparkSettings, translated
-from topology import spark_kafka
-from topology.leaderboard.topics import OUTPUTS
+from topology.word_count import WORD_COUNT
 
 LIMITS_MS = {"_REQUEST_MS": 2_000, "_IDLE_MS": 3_000, "_DELIVERY_MS": 4_000, "_POLL_MS": 4_000}
 """Shorter than they are, each as long beside the others."""
@@ -75,7 +75,7 @@ def _address(listening: socket.socket) -> str:
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A broker that has the topology's topics."""
     with Broker(tmp_path_factory.mktemp("kafka")) as running:
-        asyncio.run(create_missing(running.connection, OUTPUTS))
+        asyncio.run(create_missing(running.connection, outputs_of(WORD_COUNT)))
         yield running
 
 
@@ -95,22 +95,24 @@ def running(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 def spark(running: Spark, broker: Broker, monkeypatch: pytest.MonkeyPatch) -> Iterator[Spark]:
     """Spark with limits that a test can wait for."""
     for name, value in LIMITS_MS.items():
-        monkeypatch.setattr(spark_kafka, name, value)
-    monkeypatch.setattr(spark_kafka, "_CONNECT_MS", CONNECT_MS)
+        monkeypatch.setattr(kafka_clients, name, value)
+    monkeypatch.setattr(kafka_clients, "_CONNECT_MS", CONNECT_MS)
     yield running
     running.settings = replace(running.settings, kafka=broker.connection)
 
 
 def read(spark: Spark) -> None:
-    """Read all boards."""
+    """Read all results."""
     with translated():
-        spark.high_scores().count()
+        spark.published("counts").count()
 
 
 def write(spark: Spark) -> None:
-    """Write a board."""
+    """Write a record."""
+    options = kafka_clients.write_options(spark.settings.kafka)
     with translated():
-        spark.publish(spark.session.sql("SELECT '1' AS key, 'no board' AS value"))
+        record = spark.session.sql("SELECT 'word' AS key, 'no result' AS value")
+        record.write.format("kafka").options(**options).option("topic", "counts").save()
 
 
 @contextmanager

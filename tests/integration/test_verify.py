@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from aiokafka import AIOKafkaConsumer
-from topology.leaderboard.records import Board, Entry
+from topology.leaderboard.places import Board, Entry
 
 from app.java.broker import Broker
 from app.verification.verify import DIFFERENT

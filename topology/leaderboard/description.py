@@ -1,6 +1,6 @@
 """What the leaderboard is, in more words than its declaration has: its steps, and what flows from where to where.
 
-A test holds the steps to the calls in `topology.leaderboard.query`.
+A test holds the steps to the functions that do them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ NODES: Final = (
     Node(SCORE_EVENTS, "stream", "stream, no key", 'stream, no key          {"score", "product_id", "player_id"}'),
     Node(PLAYERS, "table", "global table", 'global table, by id     {"id", "name"}', lane=-1),
     Node(PRODUCTS, "table", "global table", 'global table, by id     {"id", "name"}', lane=1),
-    Node("parse", "step", "drop the unusable", "drop and count what is no score event", function="parse"),
+    Node("judge", "step", "drop the unusable", "drop and count what is no score event", function="judge"),
     Node("above floor", "step", "drop the hopeless", "drop what cannot reach its board", function="above_floor"),
     Node("left join players", "step", "on player_id", "on player_id", function="join_tables"),
     Node("left join products", "step", "on product_id", "on product_id", function="join_tables"),
@@ -23,10 +23,9 @@ NODES: Final = (
         "step",
         "best per product",
         "by product_id, the best entries: score, then the earlier record; known and pending apart",
-        function="best",
+        function="aggregates",
     ),
-    Node("merge seed", "step", "from before", "the boards that the generation began with", function="with_seed"),
-    Node(HIGH_SCORES, "sink", "compacted", "compacted, by product id", function="publish"),
+    Node(HIGH_SCORES, "sink", "compacted", "compacted, by product id", function="published"),
     Node("leader-boards", "store", "by partition", "one board a product, a partition's active and standby instances"),
     Node("store players", "store", "at every instance", "the name of each player, at every instance", lane=-1),
     Node("store products", "store", "at every instance", "the name of each product, at every instance", lane=1),
@@ -35,15 +34,14 @@ NODES: Final = (
 """In the order in which a record meets them."""
 
 FLOWS: Final = (
-    (SCORE_EVENTS, "parse"),
-    ("parse", "above floor"),
+    (SCORE_EVENTS, "judge"),
+    ("judge", "above floor"),
     ("above floor", "left join players"),
     (PLAYERS, "left join players"),
     ("left join players", "left join products"),
     (PRODUCTS, "left join products"),
     ("left join products", "aggregate"),
-    ("aggregate", "merge seed"),
-    ("merge seed", HIGH_SCORES),
+    ("aggregate", HIGH_SCORES),
     (HIGH_SCORES, "leader-boards"),
     (PLAYERS, "store players"),
     (PRODUCTS, "store products"),
@@ -54,7 +52,7 @@ FLOWS: Final = (
 """From which node to which."""
 
 SUMMARY: Final = (
-    "Score events are parsed, those that cannot reach a board are dropped, the rest is joined with players and"
+    "Score events are judged, those that cannot reach a board are dropped, the rest is joined with players and"
     " products, and the best of each product go to the topic high-scores. Every instance fills its stores from that"
     " topic and from the two tables, and answers queries from them."
 )

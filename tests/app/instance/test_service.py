@@ -81,7 +81,7 @@ def test_a_place_where_no_native_library_can_be_run_is_told_at_the_start(
     with pytest.raises(
         StateUnusable, match=f"nothing can be executed from {tmp_path} nor from .*LEADERBOARD_STATE_DIR"
     ):
-        Service(Settings(state_dir=tmp_path))
+        Service(Settings(state_dir=tmp_path), APPLICATION)
 
 
 def test_a_state_directory_that_cannot_be_used_takes_the_blame_for_the_checkpoint_in_it(tmp_path: Path) -> None:
