@@ -48,7 +48,7 @@ _APP = """
     errors
     java java.file_lock java.guarded_process java.installed java.jars java.class_data java.broker_handshake java.broker
     kafka_settings settings logs signals topologies
-    load
+    text_lines load
     instance instance.checkpoint_identity server server.whole_answer server.connection server.http_server
     instance.stream_task instance.held_tasks instance.measures java.spark_class_data instance.service demo
     verification verification.records verification.comparison verification.expected verification.served

@@ -229,6 +229,7 @@ class Service:
             master=settings.spark_master,
             driver_memory=settings.driver_memory,
             conf=settings.further_spark_conf,
+            app_name=self._topology.name,
             driver_flags=tuple(spark_class_data(jars).flags()),
         )
         stream = StreamSettings(
