@@ -44,7 +44,7 @@ TASKS_BESIDE: Final = 2
 next batch, which needs all of its slots at once, would find some taken, and fail."""
 
 _JVM_NICENESS: Final = 10
-"""Where the cores are all taken, what fills the stores and answers comes before what makes new boards: a result that
+"""Where the cores are all taken, what fills the stores and answers comes before what makes new results: one that
 waits for its reader is no fresher, and reads go on while the stream catches up."""
 
 _EXIT_WITHIN_S: Final = 3.0
@@ -81,7 +81,7 @@ _LOCAL_CHECKPOINT: Final = {
     )
 }
 """Renames by a call, looking first whether the name is taken. Spark's usual way does the same by eight processes a
-file, a hundred and more at a batch's end: a third of the time that a batch boundary holds new boards back."""
+file, a hundred and more at a batch's end: a third of the time that a batch boundary holds new results back."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """What the leaderboard is, in more words than its declaration has: its steps, and what flows from where to where.
 
-A test holds the steps to the calls in `topology.leaderboard.query`.
+A test holds the steps to what is called when a query is made.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ NODES: Final = (
     Node(SCORE_EVENTS, "stream", "stream, no key", 'stream, no key          {"score", "product_id", "player_id"}'),
     Node(PLAYERS, "table", "global table", 'global table, by id     {"id", "name"}', lane=-1),
     Node(PRODUCTS, "table", "global table", 'global table, by id     {"id", "name"}', lane=1),
-    Node("parse", "step", "drop the unusable", "drop and count what is no score event", function="parse"),
-    Node("above floor", "step", "drop the hopeless", "drop what cannot reach its board", function="above_floor"),
-    Node("left join players", "step", "on player_id", "on player_id", function="join_tables"),
-    Node("left join products", "step", "on product_id", "on product_id", function="join_tables"),
+    Node("parse", "step", "drop the unusable", "drop and count what is no score event", function="events.judge"),
+    Node("above floor", "step", "drop the hopeless", "drop what cannot reach its board", function="query.above_floor"),
+    Node("left join players", "step", "on player_id", "on player_id", function="query.join_tables"),
+    Node("left join products", "step", "on product_id", "on product_id", function="query.join_tables"),
     Node(
         "aggregate",
         "step",
         "best per product",
         "by product_id, the best entries: score, then the earlier record; known and pending apart",
-        function="best",
+        function="places.Places.aggregates",
     ),
-    Node("merge seed", "step", "from before", "the boards that the generation began with", function="with_seed"),
-    Node(HIGH_SCORES, "sink", "compacted", "compacted, by product id", function="publish"),
+    Node("merge seed", "step", "from before", "the boards that the generation began with", function="boards.seed"),
+    Node(HIGH_SCORES, "sink", "compacted", "compacted, by product id", function="places.Places.published"),
     Node("leader-boards", "store", "by partition", "one board a product, a partition's active and standby instances"),
     Node("store players", "store", "at every instance", "the name of each player, at every instance", lane=-1),
     Node("store products", "store", "at every instance", "the name of each product, at every instance", lane=1),
