@@ -13,8 +13,9 @@ from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 
 from runtime.kafka.connection import KafkaConnection
 from runtime.kafka.offsets import topic_offsets
-from runtime.kafka.topics import create_missing
-from topology.leaderboard.topics import INPUTS, OUTPUTS, PLAYERS, PRODUCTS, SCORE_EVENTS
+from runtime.kafka.topics import create_missing, inputs_of, outputs_of
+from topology.leaderboard.board import LEADERBOARD
+from topology.leaderboard.topics import PLAYERS, PRODUCTS, SCORE_EVENTS
 
 Record = tuple[bytes | None, bytes | None]
 Score = tuple[float, int, int]
@@ -35,7 +36,7 @@ class Inputs:
 
     def create_topics(self) -> None:
         """Create what is missing of all topics."""
-        asyncio.run(create_missing(self.kafka, [*INPUTS, *OUTPUTS]))
+        asyncio.run(create_missing(self.kafka, [*inputs_of(LEADERBOARD), *outputs_of(LEADERBOARD)]))
 
     def players(self, names: Mapping[int, str | None]) -> None:
         """Create, rename or (None) delete players."""

@@ -41,6 +41,7 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: Table("towns", Key("i d", Int64), {"name": Text}), "a column of table towns is 'i d'"),
     (lambda: Table("towns", Key("id", Int64), {"na-me": Text}), "a column of table towns is 'na-me'"),
     (lambda: Table("towns", Key("id", Int64), {}), "table towns has no fields: name at least one"),
+    (lambda: Table("towns", Key("id", Int64), {"id": Text}), "table towns has a field id, as its key: give it another"),
     (lambda: store("a/b"), "the name of a Store is 'a/b'"),
     (lambda: store(topic="a/b"), "the topic of store counts-store is 'a/b'"),
     (lambda: store(key=Key("1", Text)), "the key of store counts-store is '1'"),

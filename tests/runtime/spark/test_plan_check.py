@@ -30,14 +30,7 @@ def word(lines: DataFrame) -> DataFrame:
     return lines.select("at", F.col("text").alias("word"))
 
 
-@F.udf("string")
-def shouted(text: str) -> str:
-    return text.upper()
-
-
-@F.pandas_udf("string")  # type: ignore[call-overload]
-def shouted_at_once(texts: Any) -> Any:
-    return texts.str.upper()
+shouted = F.udf(lambda text: text.upper(), "string")
 
 
 def by_partition(batches: Any) -> Any:
@@ -70,9 +63,7 @@ REFUSED: list[tuple[str, Callable[[DataFrame], DataFrame], str]] = [
     ),
     ("a UDF", lambda lines: word(lines).withColumn("word", shouted("word")), PYTHON),
     ("a UDF in a filter", lambda lines: word(lines).where(shouted("word") == "A"), PYTHON),
-    ("a UDF of pandas", lambda lines: word(lines).withColumn("word", shouted_at_once("word")), PYTHON),
-    ("a function of batches", lambda lines: word(lines).mapInPandas(by_partition, word(lines).schema), PYTHON),
-    ("a function of Arrow", lambda lines: word(lines).mapInArrow(by_partition, word(lines).schema), PYTHON),
+    ("a function of batches", lambda lines: word(lines).mapInArrow(by_partition, word(lines).schema), PYTHON),
     ("the time", lambda lines: word(lines).withColumn("t", F.current_timestamp()), CLOCK),
     ("now", lambda lines: word(lines).withColumn("t", F.expr("now()")), CLOCK),
     ("the date", lambda lines: word(lines).where(F.current_date() > "2026-01-01"), CLOCK),
