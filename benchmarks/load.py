@@ -30,8 +30,9 @@ from aiokafka import AIOKafkaProducer
 
 from runtime.kafka.connection import KafkaConnection
 from runtime.kafka.offsets import topic_offsets
-from runtime.kafka.topics import create_missing
-from topology.leaderboard.topics import INPUTS, OUTPUTS, PLAYERS, PRODUCTS, SCORE_EVENTS
+from runtime.kafka.topics import create_missing, inputs_of, outputs_of
+from topology.leaderboard.board import LEADERBOARD
+from topology.leaderboard.topics import PLAYERS, PRODUCTS, SCORE_EVENTS
 
 SEED = 202_611
 PARTITIONS = 4
@@ -234,7 +235,7 @@ async def _send_at(kafka: KafkaConnection, rate: int, load: Load, stop: Event) -
 
 
 async def _send_tables(kafka: KafkaConnection, load: Load) -> None:
-    await create_missing(kafka, [*INPUTS, *OUTPUTS])
+    await create_missing(kafka, [*inputs_of(LEADERBOARD), *outputs_of(LEADERBOARD)])
     async with producer(kafka, linger_ms=20) as sender:
         for topic, name, count in ((PLAYERS, "Player", load.players), (PRODUCTS, "Game", load.products)):
             for row in range(1, count + 1):

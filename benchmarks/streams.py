@@ -21,13 +21,16 @@ import psutil
 import uvloop
 
 from api.components import Components, Stopping
+from api.leaderboard.own import leaderboard_routes
 from api.main import create_app
 from app.server.connection import Limits
 from app.server.http_server import HttpServer
 from benchmarks.figures import Figure, markdown
 from runtime.cluster.host_metadata import ClusterMap, HostMetadata
-from tests.drivers.fake_queries import FakeQueries, board_of
+from runtime.description import describe
+from tests.drivers.fake_view import FakeView, board_of
 from tests.drivers.http_instance import free_host
+from topology.leaderboard.board import leaderboard
 
 CLIENTS = 5_000
 BOARDS = 5_000
@@ -58,13 +61,21 @@ def run_case(what: str, clients: int, boards: int) -> list[Figure]:
 async def measure(clients_of: Connection, what: str, clients: int, boards: int) -> list[Figure]:
     """Run the instance and return its figures; the clients do what they are told over the pipe."""
     host = free_host()
-    queries = FakeQueries({each: board_of(each, 3) for each in range(1, BOARDS + 1)})
-    queries.hold(range(4))
+    topology = leaderboard()
+    view = FakeView(topology.stores[0], {each: board_of(each, 3) for each in range(1, BOARDS + 1)})
+    view.hold(range(4))
     members = ClusterMap((HostMetadata(host, frozenset(range(4))),), 4)
     stopping = Stopping()
-    app = create_app(
-        Components(queries=queries, cluster=lambda: members, host=host, depth=10, ready=lambda: None, stopping=stopping)
+    components = Components(
+        topology=topology,
+        stores={view.store.name: view},
+        description=describe(topology),
+        cluster=lambda: members,
+        host=host,
+        ready=lambda: None,
+        stopping=stopping,
     )
+    app = create_app(components, leaderboard_routes)
     server = HttpServer(app, host.host, host.port, Limits(connections=2 * clients))
     await server.start()
     began_s = time.monotonic()
@@ -75,12 +86,12 @@ async def measure(clients_of: Connection, what: str, clients: int, boards: int) 
         Figure(f"{what}: until all are open", "s", [opened_s]),
     ]
     if boards == 1:
-        entry = board_of(1, 1)[0]._replace(score=1e9)
-        queries.shared_boards = {**queries.shared_boards, 1: [entry]}
+        entry = board_of(1, 1)[0] | {"score": 1e9}
+        view.shared_rows = {**view.shared_rows, 1: [entry]}
         waiting = asyncio.create_task(told(clients_of, ("wait",)))
         await asyncio.sleep(0.5)
         began_s = time.time()
-        queries.changed(1)
+        view.changed(1)
         last_s = float(str(await waiting))
         figures.append(Figure(f"{what}: until all have a change", "s", [last_s - began_s], 2))
     await told(clients_of, ("close",))

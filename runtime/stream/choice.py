@@ -103,8 +103,7 @@ class Choice:
         generation = generations.current()
         reason = self._why_begin(spark, generations, generation, topics, plan)
         if generation is None or reason is not None:
-            logger.warning("a new generation begins: %s", reason)
-            work = self._begin(spark, generations, generation, topics)
+            work = self._begin(spark, generations, generation, topics, reason or "no checkpoint")
             delete_unnamed(root)
             # Before anything is read, which may fail: what came before was not this one's.
             self._failures.committed()
@@ -177,13 +176,19 @@ class Choice:
         generations: Generations,
         last: Generation | None,
         topics: Mapping[str, TopicDescription],
+        reason: str,
     ) -> Work:
         """Begin a generation with whatever results are published as its seed."""
         origin = self._origin(topics)
         changed = last.origin.changed_topics(origin) if last is not None else []
         if self._store.topic in changed:
             self._topics.wait_for_results()
-        if not self._topics.results_end():
+        there_are_results = bool(self._topics.results_end())
+        if last is None and not there_are_results:
+            logger.info("the first generation begins")
+        else:
+            logger.warning("a new generation begins: %s", reason)
+        if not there_are_results:
             work = self._work(spark, generations, generations.claim(0, origin, seeded=False), topics)
         else:
             joined = {table.topic for table in self._topology.joined(self._store).values()}

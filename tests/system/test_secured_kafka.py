@@ -19,14 +19,14 @@ from app.kafka_settings import check_kafka
 from runtime.errors import BrokerUnavailable
 from runtime.kafka.connection import KafkaConnection
 from runtime.kafka.ids import topic_ids
-from runtime.kafka.topics import create_missing
+from runtime.kafka.topics import create_missing, inputs_of
 from tests.drivers.certificates import Authority, encrypted
 from tests.drivers.instance import Instance
 from tests.drivers.processes import command_lines, descendants, running
 from tests.drivers.producer import Inputs
 from tests.drivers.secured_kafka import KEY_PASSWORD, LATE_USER, PASSWORD, USER, SecuredKafka, settings_for
 from tests.waiting import UNHURRIED_S, wait_until
-from topology.leaderboard.topics import INPUTS
+from topology.leaderboard.board import LEADERBOARD
 
 pytestmark = pytest.mark.system
 
@@ -121,7 +121,7 @@ def test_the_command_line_says_it_in_one_line(secured: SecuredKafka) -> None:
 async def told(kafka: KafkaConnection) -> str:
     """Return what is said of a connection that does not come about."""
     with pytest.raises(BrokerUnavailable) as caught:
-        await create_missing(kafka, INPUTS)
+        await create_missing(kafka, inputs_of(LEADERBOARD))
     return str(caught.value).partition(f"Kafka at {kafka} ")[2]
 
 
