@@ -40,23 +40,25 @@ _TOPOLOGY = """
     word_count
 """
 _API = """
-    http http.answers http.errors http.auth http.schemas http.parameters http.openapi http.request_ids http.traffic
-    http.observed http.delivery http.cors
-    cluster cluster.routing
+    http http.answers http.errors http.auth http.schemas http.openapi http.request_ids http.traffic http.delivery
+    http.cors http.key_route http.parameters
+    cluster cluster.routing cluster.down_hosts cluster.router cluster.connections
     reads reads.framing
     live live.event_stream live.feed
     components
-    cluster.down_hosts cluster.router cluster.connections cluster.peers cluster.self_check
-    reads.boards reads.gather live.follower live.feeds live.events
-    leaderboard leaderboard.schemas leaderboard.routes
-    operate operate.operations reads.internal operate.metrics operate.page
-    http.front main
+    cluster.peers cluster.self_check
+    reads.gather reads.one_row live.follower live.feeds live.events
+    operate operate.operations operate.declared operate.metric_names
+    http.front http.observed
+    serving reads.internal reads.stores operate.metrics own operate.page main
+    leaderboard leaderboard.schemas leaderboard.parameters leaderboard.problems leaderboard.metric_names
+    leaderboard.routes leaderboard.live leaderboard.own
 """
 _APP = """
     errors
     java java.file_lock java.guarded_process java.installed java.jars java.class_data java.broker_handshake java.broker
-    kafka_settings settings logs signals topologies
-    load
+    kafka_settings settings logs signals
+    topologies text_lines load
     instance instance.checkpoint_identity server server.whole_answer server.connection server.http_server
     instance.stream_task instance.held_tasks instance.measures java.spark_class_data instance.service demo
     verification verification.records verification.comparison verification.expected verification.served
@@ -67,10 +69,8 @@ ORDER = {"runtime": _RUNTIME.split(), "topology": _TOPOLOGY.split(), "api": _API
 """A module may import those before it; the package itself (its `__init__`) imports none of its modules, but for
 `runtime`, which hands out what declarations are made of."""
 
-WORDS = frozenset(
-    "board boards product products player players score scores scorer scorers podium podiums game games gamer gamers"
-    " highscore highscores entrant entrants".split()
-)
+_SINGULAR = ("board", "product", "player", "score", "scorer", "podium", "game", "gamer", "highscore")
+WORDS = frozenset(word + ending for word in _SINGULAR for ending in ("", "s"))
 """What only the leaderboard speaks of. The program's own name is one word, and so are dashboards and what is scored."""
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")

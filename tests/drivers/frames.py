@@ -90,7 +90,9 @@ class StoreOnFrames:
     @property
     def made(self) -> Results:
         """How its results are made."""
-        return Results(self.store, SourceTopic(self.topology.source.topic, self.topic_id, self.partitions), self.generation)
+        return Results(
+            self.store, SourceTopic(self.topology.source.topic, self.topic_id, self.partitions), self.generation
+        )
 
     def query(self, records: Iterable[Record]) -> DataFrame:
         """Return the result records of source records, the seed merged into them."""

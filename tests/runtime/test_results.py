@@ -30,7 +30,7 @@ class Longest(Value):
     def part(self) -> Any:
         raise AssertionError("there is no Spark here")
 
-    def aggregate(self, part: Any) -> Any:
+    def aggregate(self, part: Any) -> Any:  # noqa: ARG002  # there is no Spark here
         raise AssertionError("there is no Spark here")
 
     def check(self, value: Any) -> int:
@@ -103,9 +103,8 @@ def test_a_later_version_and_then_a_later_generation_replaces(held: Result, new:
 
 def test_what_merges_is_as_new_as_the_newest_event_in_it() -> None:
     one, two, unknown = longest(3, newest_ms=7), longest(5, newest_ms=4), longest(4)
-    assert [results.merge(LONGEST, *both).made.newest_ms for both in itertools.permutations([one, two, unknown], 2)] == [
-        7, 7, 7, 4, 7, 4,
-    ]  # fmt: skip
+    pairs = itertools.permutations([one, two, unknown], 2)
+    assert [results.merge(LONGEST, *pair).made.newest_ms for pair in pairs] == [7, 7, 7, 4, 7, 4]
 
 
 @given(st.none() | lengths, lengths)
@@ -266,15 +265,40 @@ def test_headers_that_are_not_ours_change_nothing() -> None:
 def odd_headers() -> Iterator[Any]:
     """Yield headers that no driver writes, each a test's parameter."""
     odd: dict[str, list[bytes | None]] = {
-        "generation": [None, b"", b"x", b"\xff", b"null", b"{}", b"1.5", b"true", b'"1"', b"1e999", b"+1", b"01", b"NaN"],
+        "generation": [
+            None,
+            b"",
+            b"x",
+            b"\xff",
+            b"null",
+            b"{}",
+            b"1.5",
+            b"true",
+            b'"1"',
+            b"1e999",
+            b"+1",
+            b"01",
+            b"NaN",
+        ],
         "version": [None, b"", b"x", b"null", b"[1]", b"true"],
         "events": [b"many", b"1.5"],
         "newest_ms": [b"now", b"[]"],
-        "offsets": [None, b"", b"[]", b"5", b'{"a": 5}', b'{"a": {"x": 5}}', b'{"a": {"0": "many"}}', b'{"a": {"0": null}}'],
+        "offsets": [
+            None,
+            b"",
+            b"[]",
+            b"5",
+            b'{"a": 5}',
+            b'{"a": {"x": 5}}',
+            b'{"a": {"0": "many"}}',
+            b'{"a": {"0": null}}',
+        ],
     }
     for name, values in odd.items():
         for value in values:
-            yield pytest.param([*(h for h in Made(3).to_headers() if h[0] != name), (name, value)], id=f"{name} {value!r}")
+            yield pytest.param(
+                [*(h for h in Made(3).to_headers() if h[0] != name), (name, value)], id=f"{name} {value!r}"
+            )
     yield pytest.param([("offsets", b"[" * 100_000), ("generation", b"1")], id="nested deep")
 
 

@@ -77,7 +77,9 @@ def test_copies_are_not_waited_for_when_their_topic_is_another_one_again(
 
 def test_copies_of_a_table_that_no_rows_are_made_with_are_not_waited_for(tmp_path: Path) -> None:
     shown_only = replace(VISITS, stores=[replace(VISITS.stores[0], rows=None, key=Key("text", Text))])
-    settings = StreamSettings(shown_only, SparkSettings(KafkaConnection("localhost:1"), (), tmp_path, tmp_path), "v", "")
+    settings = StreamSettings(
+        shown_only, SparkSettings(KafkaConnection("localhost:1"), (), tmp_path, tmp_path), "v", ""
+    )
     stream = only_stream(StreamThread(settings, NoTables()))
     stream._choice._await_tables({})  # noqa: SLF001
 

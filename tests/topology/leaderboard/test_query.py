@@ -347,4 +347,3 @@ def _entries(count: int) -> tuple[Entry, ...]:
 
 def known(boards: dict[int, Board]) -> dict[int, tuple[Entry, ...]]:
     return {product: board.known for product, board in boards.items()}
-
