@@ -22,8 +22,6 @@ from runtime.values import Fields, Value, Values
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from runtime.stream.upkeep import Care, Upkeep
-
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}")
 _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,200}")
 _COLUMN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
@@ -122,6 +120,8 @@ class Table:
             _check(_COLUMN, name, f"a column of table {self.topic}")
         if not self.fields:
             raise DeclarationError(f"table {self.topic} has no fields: name at least one")
+        if self.key.name in self.fields:
+            raise DeclarationError(f"table {self.topic} has a field {self.key.name}, as its key: give it another name")
 
 
 class Limits(NamedTuple):
@@ -198,6 +198,10 @@ class Store:
         """The parameters of `rows` beside the source: tables, with `_` for `-` and `.`."""
         return tuple(inspect.signature(self.rows).parameters)[1:] if self.rows is not None else ()
 
+    def given(self, table: Table) -> dict[str, KeyType]:
+        """Return the columns of a table that `rows` is given, and their types."""
+        return {table.key.name: table.key.type, **({} if self.keys_only else table.fields)}
+
 
 @dataclass(frozen=True)
 class Topology:
@@ -208,7 +212,8 @@ class Topology:
         source: the events.
         stores: one or more.
         tables: those that `rows` and `show` look into.
-        upkeep: makes what looks after the stream of each store; by default nothing has to.
+        upkeep: makes what looks after the stream of each store, a `runtime.stream.upkeep.Upkeep` of its `Care`; by
+            default nothing has to. These stand upon declarations, so their types are not named here.
         settings: those that it was made with and that have to be the same at every instance.
         about: what it does, in a sentence or two.
     """
@@ -217,7 +222,7 @@ class Topology:
     source: Stream
     stores: Sequence[Store]
     tables: Sequence[Table] = ()
-    upkeep: Callable[[Care], Upkeep] | None = None
+    upkeep: Callable[[Any], Any] | None = None
     settings: Mapping[str, object] = field(default_factory=dict)
     about: str = ""
 

@@ -4,7 +4,7 @@ A value is spelled twice, side by side: the Spark half adds rows up, the Python 
 what a store has. They are of two kinds:
 
 - A **lattice** merges: `merge` is commutative, associative and idempotent, so that records may come in any order and
-  however often. The best scores, a maximum, the latest.
+  however often. The best ten, a maximum, the latest.
 - An **accumulator** does not: of two counts nobody can tell what both have counted. A record replaces another when it
   counts every event that the other does, which the offsets tell that each record carries (`runtime.results`).
 

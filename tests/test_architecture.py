@@ -1,6 +1,10 @@
-"""Holds the direction of imports: app → api → topology → runtime, and inside each package only to those before."""
+"""Holds the direction of imports: app → api → topology → runtime, and inside each package only to those before.
+
+And that the runtime knows no topology: no word of the leaderboard is in it.
+"""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,43 +16,49 @@ PACKAGES = ("runtime", "topology", "api", "app")
 """A package may import from itself and from those before it."""
 
 _RUNTIME = """
-    errors records keys values results rows declaration histogram
-    kafka kafka.connection kafka.errors kafka.clients kafka.topics kafka.ids kafka.offsets kafka.partitioner
-    kafka.inspected
-    spark spark.text spark.session spark.checkpoint spark.query
-    stores stores.protocol stores.memory stores.rocksdb stores.directory stores.global_table
-    stream stream.upkeep stream.failures stream.freshness stream.status stream.snapshots stream.generations stream.plan
+    errors records keys values results rows histogram
+    kafka kafka.connection kafka.errors kafka.any_records kafka.ids kafka.partitioner kafka.inspected kafka.clients
+    kafka.offsets kafka.unreadable kafka.record_times
+    spark spark.sizes spark.text
+    declaration table_records kafka.topics kafka.topic_settings description diagram
+    spark.session spark.checkpoint spark.query spark.bounded_read spark.offset_log spark.results spark.plan_check
+    stores stores.protocol stores.memory stores.rocksdb stores.directory stores.table_rows stores.global_table
+    stream stream.stopping stream.failures stream.freshness stream.status stream.settings stream.plan stream.tables
+    stream.generations stream.work stream.upkeep stream.watched_topics stream.spark_holder stream.choice
+    stream.pass_over stream.real_time stream.dead_letters stream.store_stream stream.thread
     measures
-    stream.generation_run stream.dead_letters stream.watched_topics stream.thread
-    copies copies.listener copies.status copies.store_copy copies.result_copy copies.table_copy copies.fill_session
-    copies.producer copies.materializer
+    copies copies.status copies.listener copies.store_copy copies.result_copy copies.result_copies copies.table_copy
+    copies.table_copies copies.copies copies.local_tables copies.producer copies.republisher copies.fill_session
+    copies.materializer
     cluster cluster.host_metadata cluster.members cluster.assignor cluster.group_protocol cluster.membership
-    serving serving.view serving.rendered_view serving.queries
-    description diagram
+    serving serving.view serving.looked_at serving.local_view serving.stored_view serving.rendered_view serving.views
 """
 _TOPOLOGY = """
-    leaderboard leaderboard.topics leaderboard.records leaderboard.description leaderboard.events
-    leaderboard.first_look leaderboard.query leaderboard.shown
+    leaderboard leaderboard.topics leaderboard.description leaderboard.events leaderboard.first_look
+    leaderboard.query leaderboard.places leaderboard.shown leaderboard.surveys leaderboard.boards
+    leaderboard.upkeep leaderboard.board
     word_count
 """
 _API = """
-    http http.answers http.errors http.auth http.schemas http.parameters http.openapi http.request_ids http.traffic
-    http.observed http.delivery http.cors
-    cluster cluster.routing
+    http http.answers http.errors http.auth http.schemas http.openapi http.request_ids http.traffic http.delivery
+    http.cors http.key_route http.parameters
+    cluster cluster.routing cluster.down_hosts cluster.router cluster.connections
     reads reads.framing
     live live.event_stream live.feed
     components
-    cluster.down_hosts cluster.router cluster.connections cluster.peers cluster.self_check
-    reads.boards reads.gather live.follower live.feeds live.events
-    leaderboard leaderboard.schemas leaderboard.routes
-    operate operate.operations reads.internal operate.metrics operate.page
-    http.front main
+    cluster.peers cluster.self_check
+    reads.gather reads.one_row live.follower live.feeds live.events
+    operate operate.operations operate.declared operate.metric_names
+    http.front http.observed
+    serving reads.internal reads.stores operate.metrics own operate.page main
+    leaderboard leaderboard.schemas leaderboard.parameters leaderboard.problems leaderboard.metric_names
+    leaderboard.routes leaderboard.live leaderboard.own
 """
 _APP = """
     errors
     java java.file_lock java.guarded_process java.installed java.jars java.class_data java.broker_handshake java.broker
-    kafka_settings settings logs signals topologies
-    text_lines load
+    kafka_settings settings logs signals
+    topologies text_lines load
     instance instance.checkpoint_identity server server.whole_answer server.connection server.http_server
     instance.stream_task instance.held_tasks instance.measures java.spark_class_data instance.service demo
     verification verification.records verification.comparison verification.expected verification.served
@@ -59,10 +69,12 @@ ORDER = {"runtime": _RUNTIME.split(), "topology": _TOPOLOGY.split(), "api": _API
 """A module may import those before it; the package itself (its `__init__`) imports none of its modules, but for
 `runtime`, which hands out what declarations are made of."""
 
-ARROWS_BACK = {
-    "runtime": ("topology.leaderboard", "runtime.stream.upkeep", "runtime.spark.text"),
-}
-"""What a package names of those above it, and of itself, while it still knows one topology."""
+_SINGULAR = ("board", "product", "player", "score", "scorer", "podium", "game", "gamer", "highscore")
+WORDS = frozenset(word + ending for word in _SINGULAR for ending in ("", "s"))
+"""What only the leaderboard speaks of. The program's own name is one word, and so are dashboards and what is scored."""
+
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_TEXTS = (".py", ".js", ".html", ".css", ".svg", ".properties", ".json", ".xml")
 
 
 def _modules(package: str) -> Iterator[tuple[str, Path]]:
@@ -98,8 +110,6 @@ def test_a_module_imports_only_what_is_below_it(package: str, name: str, path: P
     for imported, line in _imports(path):
         target_package, _, target = imported.partition(".")
         where = f"{path.relative_to(ROOT)}:{line} imports {imported}"
-        if imported.startswith(ARROWS_BACK.get(package, ("-",))):
-            continue
         if target_package != package:
             assert PACKAGES.index(target_package) < PACKAGES.index(package), f"{where}, which is above it"
         elif target:
@@ -107,6 +117,50 @@ def test_a_module_imports_only_what_is_below_it(package: str, name: str, path: P
             handed_out = order.index("declaration") + 1 if package == "runtime" else -1
             place = order.index(name) if name else handed_out
             assert order.index(target) < place, f"{where}, which comes after it in ORDER"
+
+
+def _texts_of_no_topology() -> list[Path]:
+    """Return the files of `runtime/`, and those of `api/` that are not the leaderboard's own."""
+    own = ROOT / "api" / "leaderboard"
+    found = [path for package in ("runtime", "api") for path in sorted((ROOT / package).rglob("*"))]
+    return [path for path in found if path.suffix in _TEXTS and own not in path.parents]
+
+
+@pytest.mark.parametrize("path", _texts_of_no_topology(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_word_of_the_leaderboard_is_where_no_topology_is_known(path: Path) -> None:
+    lines = enumerate(path.read_text().splitlines(), 1)
+    found = [f"{path.relative_to(ROOT)}:{number}: {word}" for number, line in lines for word in _words(line)]
+    assert found == []
+
+
+def _words(line: str) -> list[str]:
+    """Return the words of the leaderboard in a line, names taken apart."""
+    return [word for word in _WORD.findall(line) if word.lower() in WORDS]
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("HIGH_SCORES, highScores, high_scores = 1", ["SCORES", "Scores", "scores"]),
+        ('class BoardCopy: "a board\'s copy"', ["Board", "board"]),
+        ("playerId productIds `leader-boards`", ["player", "product", "boards"]),
+        ("from leaderboard import LeaderboardError, LEADERBOARD_URI", []),
+        ("a dashboard, a keyboard, a clipboard, what was scored, underscores, production, a gamble, replayer", []),
+    ],
+)
+def test_words_are_found_in_names_and_not_in_longer_words(line: str, found: list[str]) -> None:
+    assert _words(line) == found
+
+
+def test_only_what_is_the_leaderboards_own_names_a_topology() -> None:
+    named = {
+        f"{package}.{name}"
+        for package, name, path in MODULES
+        if package in ("runtime", "api")
+        for imported, _ in _imports(path)
+        if imported.startswith("topology")
+    }
+    assert all(name.startswith("api.leaderboard.") for name in named), named
 
 
 def test_no_module_has_two_places() -> None:

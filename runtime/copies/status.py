@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 
 class CopyStatus(NamedTuple):
-    """One partition of `leader-boards` on this instance, the tables it needs included.
+    """One partition of a store on this instance, the tables it needs included.
 
     Attributes:
-        can_answer: it was filled to the end of its topic once, so its answers are boards as they are or were.
+        can_answer: it was filled to the end of its topic once, so its answers are rows as they are or were.
         caught_up: it has reached the end of its topic partition as last seen.
         lag: records behind the end of its topic partition as last seen.
         reason: what it waits for; empty when it is caught up.

@@ -87,7 +87,7 @@ def check_declared(session: SparkSession, topology: Topology, store: Store) -> N
     columns = {**topology.source.format.columns, "partition": "int", "offset": "bigint", "timestamp": "timestamp"}
     source = with_at(_empty(session, columns), topology.source.topic)
     joined = {
-        name: _empty(session, {table.key.name: table.key.type.spark, **dict.fromkeys(table.fields, "string")})
+        name: _empty(session, {column: of_type.spark for column, of_type in store.given(table).items()})
         for name, table in topology.joined(store).items()
     }
     try:

@@ -13,6 +13,10 @@ from runtime.errors import QueryFailed
 from runtime.kafka.inspected import Judged
 from runtime.spark.session import translated
 
+EVENTS: Final = "events"
+ROWS: Final = "rows"
+"""What is observed of a batch: events, `total` and `invalid`; rows, `without_key`."""
+
 POLL_S: Final = 0.1
 """How long a look at the query waits for its end."""
 
@@ -24,7 +28,7 @@ class BatchReport(NamedTuple):
         batch: its number.
         rows: records that it read.
         events: records of the source among them, each counted once.
-        invalid: those that could not be used.
+        invalid: those that could not be used: the records of no event, and rows without a key.
         behind: records that waited in the source when it ended.
         begin: the first offset that it read, by partition of the source; of those that it read before.
         positions: where the next batch begins, by partition of the source.
@@ -44,13 +48,14 @@ class BatchReport(NamedTuple):
     def of(cls, progress: Mapping[str, Any], topic: str) -> BatchReport:
         """Return the report that Spark's progress event, as JSON, is; of a query that reads a topic."""
         # A batch without data has no observed metrics.
-        observed = progress.get("observedMetrics", {}).get("events", {})
+        observed = progress.get("observedMetrics", {})
+        events = observed.get(EVENTS, {})
         positions = _offsets(progress, "endOffset", topic)
         return cls(
             batch=progress["batchId"],
             rows=progress["numInputRows"],
-            events=observed.get("total", 0),
-            invalid=observed.get("invalid", 0),
+            events=events.get("total", 0),
+            invalid=events.get("invalid", 0) + observed.get(ROWS, {}).get("without_key", 0),
             behind=sum(_offsets(progress, "latestOffset", topic).values()) - sum(positions.values()),
             begin=_offsets(progress, "startOffset", topic),
             positions=positions,

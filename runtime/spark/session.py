@@ -82,7 +82,7 @@ _LOCAL_CHECKPOINT: Final = {
     )
 }
 """Renames by a call, looking first whether the name is taken. Spark's usual way does the same by eight processes a
-file, a hundred and more at a batch's end: a third of the time that a batch boundary holds new boards back."""
+file, a hundred and more at a batch's end: a third of the time that a batch boundary holds new results back."""
 
 
 @dataclass(frozen=True, slots=True)

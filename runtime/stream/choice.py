@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -19,13 +19,11 @@ from runtime.spark.session import Spark
 from runtime.stream.failures import Failures
 from runtime.stream.generations import Generation, Generations, Origin, delete_unnamed
 from runtime.stream.plan import Plan
+from runtime.stream.settings import StreamSettings
 from runtime.stream.spark_holder import SparkHolder
 from runtime.stream.upkeep import Care, Upkeep
 from runtime.stream.watched_topics import WatchedTopics
 from runtime.stream.work import Work
-
-if TYPE_CHECKING:
-    from runtime.stream.thread import StreamSettings
 
 logger = logging.getLogger(__name__)
 

@@ -9,18 +9,19 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from pyspark.sql import DataFrame
 
 from runtime.errors import BrokerUnavailable, QueryFailed, Superseded
 from runtime.spark.query import BatchReport, running
+from runtime.stream.freshness import Freshness
 from runtime.stream.generations import Driver
 from runtime.stream.plan import Lateness, Next, Plan
-
-if TYPE_CHECKING:
-    from runtime.stream.store_stream import StoreStream
-    from runtime.stream.work import Work
+from runtime.stream.status import StreamStatus
+from runtime.stream.upkeep import Upkeep
+from runtime.stream.watched_topics import WatchedTopics
+from runtime.stream.work import Work
 
 logger = logging.getLogger(__name__)
 
@@ -42,6 +43,33 @@ class Snapshot(NamedTuple):
     name: str
 
 
+class Turning(Protocol):
+    """What a turn asks of the stream whose turn it is: `runtime.stream.store_stream.StoreStream`, which makes turns."""
+
+    freshness: Freshness
+    upkeep: Upkeep
+    topics: WatchedTopics
+
+    @property
+    def status(self) -> StreamStatus:
+        """What it is doing."""
+
+    def check_stop(self) -> None:
+        """Leave the work at hand when a stop is asked for."""
+
+    def count(self, work: Work, report: BatchReport) -> None:
+        """Take the counts of a finished batch."""
+
+    def plan(self, work: Work, joined: Mapping[str, DataFrame]) -> Plan | None:
+        """Return what has to come at the next commit, None when the query may go on as it is."""
+
+    def snapshot(self, work: Work) -> Snapshot:
+        """Write what the next query joins, as it is now."""
+
+    def write_letters(self, work: Work) -> None:
+        """Write the dead letters of the batches that have ended."""
+
+
 class RealTime:
     """One turn.
 
@@ -52,7 +80,7 @@ class RealTime:
         snapshot: what the query joins.
     """
 
-    def __init__(self, stream: StoreStream, work: Work, driver: Driver, snapshot: Snapshot) -> None:
+    def __init__(self, stream: Turning, work: Work, driver: Driver, snapshot: Snapshot) -> None:
         self._stream = stream
         self._work = work
         self._driver = driver

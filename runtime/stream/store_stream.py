@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Never
+from typing import Any, Never
 
 from pyspark.sql import DataFrame
 
@@ -30,15 +30,13 @@ from runtime.stream.generations import TABLES, Driver
 from runtime.stream.pass_over import PassOver
 from runtime.stream.plan import Next, Plan
 from runtime.stream.real_time import RealTime, Snapshot
+from runtime.stream.settings import StreamSettings
 from runtime.stream.spark_holder import SparkHolder
 from runtime.stream.status import NEXT_STATES, IllegalTransition, StreamState, StreamStatus
 from runtime.stream.stopping import Stopped
 from runtime.stream.upkeep import Care, Upkeep
 from runtime.stream.watched_topics import WatchedTopics
 from runtime.stream.work import Work
-
-if TYPE_CHECKING:
-    from runtime.stream.thread import StreamSettings
 
 logger = logging.getLogger(__name__)
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
-from runtime.declaration import Topology
-from runtime.spark.session import SparkSettings
 from runtime.stream.dead_letters import DeadLetters
 from runtime.stream.freshness import Freshness
+from runtime.stream.settings import StreamSettings
 from runtime.stream.spark_holder import SparkHolder
 from runtime.stream.status import StreamState, StreamStatus, combined
 from runtime.stream.store_stream import StoreStream
 from runtime.stream.tables import TableSource
 from runtime.stream.upkeep import Care, Upkeep
+
+__all__ = ["StreamSettings", "StreamThread"]
 
 logger = logging.getLogger(__name__)
 
@@ -26,27 +26,6 @@ _STOP_ALONE_WITHIN_S: Final = 1.0
 _ONE_AT_A_TIME: Final = threading.Lock()
 """PySpark has one gateway for all of a process. A thread that is not waited for to its end, since its JVM was still
 starting, ends before the next one begins."""
-
-
-@dataclass(frozen=True, slots=True)
-class StreamSettings:
-    """How the topology runs.
-
-    Attributes:
-        topology: what is run.
-        spark: how Spark runs.
-        application_id: prefix of what the service keeps in Kafka.
-        checkpoint_uri: a directory that every instance shares.
-        checkpoint_interval_s: length of a real-time batch in seconds.
-        tables_refresh_s: the least time between two snapshots of the tables in seconds.
-    """
-
-    topology: Topology
-    spark: SparkSettings
-    application_id: str
-    checkpoint_uri: str
-    checkpoint_interval_s: int = 60
-    tables_refresh_s: int = 60
 
 
 class StreamThread:

@@ -13,13 +13,13 @@ from pyspark.sql import functions as F
 from runtime.declaration import Store, Table, Topology
 from runtime.kafka.inspected import Judged
 from runtime.kafka.unreadable import OffsetRange
-from runtime.keys import Int64
+from runtime.keys import Int64, Text
 from runtime.records import NO_KEY
 from runtime.spark import bounded_read
 from runtime.spark.bounded_read import past_unreadable, read_apart, read_around, with_published
 from runtime.spark.offset_log import OffsetLog
 from runtime.spark.plan_check import check_rows
-from runtime.spark.query import StreamQuery
+from runtime.spark.query import EVENTS, ROWS, StreamQuery
 from runtime.spark.results import Results, SourceTopic, has_key, latest, published, with_at
 from runtime.spark.session import TASKS_BESIDE, Spark, read_parquet, translated
 from runtime.stream.generations import Generation, Generations
@@ -27,8 +27,8 @@ from runtime.stream.tables import TableSource
 
 T = TypeVar("T")
 
-OBSERVED: Final = "events"
 _CATCH_UP: Final = {"availableNow": True}
+_ARROW_TYPES: Final = {Int64: pa.int64(), Text: pa.string()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +103,12 @@ class Work:
     ) -> DataFrame:
         judged = self.topology.source.format.judge(records)
         counts = F.count(F.lit(1)).alias("total"), F.count("reason").alias("invalid")
-        events = judged.observe(OBSERVED, *counts).where("reason IS NULL").drop("reason")
+        events = judged.observe(EVENTS, *counts).where("reason IS NULL").drop("reason")
         rows = self.rows(narrow(events), joined)
         if self.store.rows is not None:
             check_rows(self.store, rows)
+        if not self.store.joined:
+            rows = rows.observe(ROWS, F.count_if(~has_key(self.store)).alias("without_key"))
         return self.results.parts(rows if seed is None else self.results.uncovered(rows, seed))
 
     def rows(self, events: DataFrame, joined: Mapping[str, DataFrame]) -> DataFrame:
@@ -188,14 +190,17 @@ class Work:
         return self.generations.directory.child(f"{self.generation.name}/{name}/{part}")
 
     def _in_memory(self, table: Table) -> DataFrame:
-        key_type = pa.int64() if table.key.type is Int64 else pa.string()
+        key_type = _ARROW_TYPES[table.key.type]
         if self.store.keys_only:
             # Each once: a join must not double an event.
             return in_memory(
                 self.spark, pa.table({table.key.name: pa.array(self.tables.keys(table.topic), key_type).unique()})
             )
         rows = dict(self.tables.rows(table.topic))
-        fields = {name: pa.array([row[name] for row in rows.values()], pa.string()) for name in table.fields}
+        fields = {
+            name: pa.array([row[name] for row in rows.values()], _ARROW_TYPES[of_type])
+            for name, of_type in table.fields.items()
+        }
         return in_memory(self.spark, pa.table({table.key.name: pa.array(list(rows), key_type), **fields}))
 
     # Beside a running query
@@ -257,7 +262,4 @@ def write(frame: DataFrame, uri: str) -> None:
 
 
 def _schema(store: Store, table: Table) -> str:
-    fields = {} if store.keys_only else dict.fromkeys(table.fields, "string")
-    return ", ".join(
-        f"`{name}` {of_type}" for name, of_type in {table.key.name: table.key.type.spark, **fields}.items()
-    )
+    return ", ".join(f"`{name}` {of_type.spark}" for name, of_type in store.given(table).items())

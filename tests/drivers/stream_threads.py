@@ -112,10 +112,10 @@ class NoTables:
     def caught_up(self) -> bool:
         return False
 
-    def keys(self, topic: str) -> Iterable[KeyValue]:
+    def keys(self, topic: str) -> Iterable[KeyValue]:  # noqa: ARG002  # by name
         return ()
 
-    def rows(self, topic: str) -> Iterable[tuple[KeyValue, Mapping[str, str]]]:
+    def rows(self, topic: str) -> Iterable[tuple[KeyValue, Mapping[str, Any]]]:  # noqa: ARG002  # by name
         return ()
 
     def changes(self) -> TableChanges:

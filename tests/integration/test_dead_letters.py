@@ -10,22 +10,47 @@ from random import Random
 from typing import Any
 
 import pytest
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from app.java.broker import Broker
+from runtime import Count, Int64, Key, PlainText, Store, Stream, Table, Text, Topology
 from runtime.kafka.ids import topic_ids
 from runtime.kafka.inspected import Judged
-from runtime.kafka.topics import TopicSpec, create_missing
+from runtime.kafka.topics import TopicSpec, create_missing, inputs_of, outputs_of
 from runtime.stream import dead_letters
 from runtime.stream.dead_letters import DeadLetters
+from runtime.stream.thread import StreamThread
 from tests.drivers.instance import Instance
 from tests.drivers.producer import Inputs
 from tests.drivers.records import SCORES, TABLES, USED
+from tests.drivers.stream_threads import TOWNS, SmallTables, running, settings_of
 from tests.drivers.topic_reader import read_topic
 from tests.waiting import wait_until
 from topology.leaderboard.topics import PLAYERS, PRODUCTS, SCORE_EVENTS, SCORE_EVENTS_INVALID
 
 pytestmark = pytest.mark.system
 
+
+LINES, LINES_INVALID = "lines", "lines-invalid"
+
+
+def first_letter(lines: DataFrame) -> DataFrame:
+    """Return the first letter of each line that does not begin with a dash: `at, letter string`."""
+    return lines.where(~F.startswith("text", F.lit("-"))).select("at", F.substring("text", 1, 1).alias("letter"))
+
+
+LETTERS = Topology(
+    "letters",
+    Stream(LINES, PlainText()),
+    stores=[Store("letters", "letters-out", Key("letter", Text), {"count": Count()}, rows=first_letter)],
+)
+LINES_AND_TOWNS = Topology(
+    "lines-and-towns",
+    Stream(LINES, PlainText()),
+    tables=[Table(TOWNS, Key("id", Int64), {"name": Text})],
+    stores=[Store("by-line", "counted-lines", Key("text", Text), {"times": Count()})],
+)
 
 SCORE_OUTCOMES = {value: case.outcome for case in SCORES for value in case.values}
 TABLE_OUTCOMES = {record: case.outcome for case in TABLES for record in case.records}
@@ -60,20 +85,18 @@ def test_letters_that_the_topic_does_not_take_keep_no_others_back(
     with Broker(tmp_path / "kafka") as broker:
         inputs = Inputs(broker.connection)
         small = {"max.message.bytes": "100000"}
-        asyncio.run(
-            create_missing(broker.connection, [TopicSpec(SCORE_EVENTS, 1), TopicSpec(SCORE_EVENTS_INVALID, 1, small)])
-        )
-        inputs.create_topics()
+        asyncio.run(create_missing(broker.connection, [TopicSpec(LINES, 1), TopicSpec(LINES_INVALID, 1, small)]))
+        asyncio.run(create_missing(broker.connection, [*inputs_of(LINES_AND_TOWNS), *outputs_of(LINES_AND_TOWNS)]))
         large = Random(1).randbytes(250_000)  # which no compression makes smaller
         values = [large if number in {2, 5} else str(number).encode() for number in range(7)]
-        inputs.send(SCORE_EVENTS, [(None, value) for value in values])
-        records = read_topic(inputs.kafka, SCORE_EVENTS)
-        ids = asyncio.run(topic_ids(broker.connection, [SCORE_EVENTS]))
-        letters = DeadLetters(broker.connection, "app", stopped=lambda: False)
+        inputs.send(LINES, [(None, value) for value in values])
+        records = read_topic(inputs.kafka, LINES)
+        ids = asyncio.run(topic_ids(broker.connection, [LINES]))
+        letters = DeadLetters(broker.connection, "app", LINES_AND_TOWNS, stopped=lambda: False)
         assert letters.write(lambda _: {}) is False, "of topics that are empty there is nothing to commit"
-        letters.note([Judged(SCORE_EVENTS, ids[SCORE_EVENTS].topic_id, 0, 0, len(records), unusable=True)])
+        letters.note([Judged(LINES, ids[LINES].topic_id, 0, 0, len(records), unusable=True)])
         # Of a topic that is not there any more: nothing can be committed for it, and nothing waits for it.
-        letters.note([Judged(PLAYERS, "deleted since", 9, 0, 5, unusable=True)])
+        letters.note([Judged(TOWNS, "deleted since", 9, 0, 5, unusable=True)])
         reasons = {record.offset: "no event" for record in records}
 
         asked: list[Judged] = []
@@ -88,8 +111,8 @@ def test_letters_that_the_topic_does_not_take_keep_no_others_back(
 
         wait_until(lambda: written() >= 5, "the letters that fit are written")
         taken = [b"0", b"1", b"3", b"4", b"6"]
-        assert sorted(record.value for record in read_topic(inputs.kafka, SCORE_EVENTS_INVALID)) == sorted(taken)
-        assert letters.counts == {(SCORE_EVENTS, "no event"): len(taken)}
+        assert sorted(record.value for record in read_topic(inputs.kafka, LINES_INVALID)) == sorted(taken)
+        assert letters.counts == {(LINES, "no event"): len(taken)}
         assert caplog.text.count("a dead letter is lost") == 2
         assert written() == 5, "each once"
 
@@ -98,9 +121,9 @@ def test_letters_that_the_topic_does_not_take_keep_no_others_back(
         asked.clear()
         assert (written(), asked) == (5, []), "what follows and is clean is not looked at again"
 
-        inputs.truncate(SCORE_EVENTS, 1)
-        anew = DeadLetters(broker.connection, "anew", stopped=lambda: False)
-        anew.note([Judged(SCORE_EVENTS, ids[SCORE_EVENTS].topic_id, 0, 0, end + 1, unusable=True)])
+        inputs.truncate(LINES, 1)
+        anew = DeadLetters(broker.connection, "anew", LINES_AND_TOWNS, stopped=lambda: False)
+        anew.note([Judged(LINES, ids[LINES].topic_id, 0, 0, end + 1, unusable=True)])
         assert anew.write(find_unusable) is False
         assert [(judged.begin, judged.end) for judged in asked] == [(end, end + 1)], "what retention has taken is gone"
 
@@ -113,13 +136,13 @@ def test_letters_that_take_long_are_written_bit_by_bit_and_once(
     monkeypatch.setattr(dead_letters, "_OFFSETS_AT_ONCE", 4)
     with Broker(tmp_path / "kafka") as broker:
         inputs = Inputs(broker.connection)
-        asyncio.run(create_missing(broker.connection, [TopicSpec(SCORE_EVENTS, 1)]))
-        inputs.create_topics()
-        inputs.send(SCORE_EVENTS, [(None, str(number).encode()) for number in range(7)])
-        records = read_topic(inputs.kafka, SCORE_EVENTS)
-        ids = asyncio.run(topic_ids(broker.connection, [SCORE_EVENTS]))
-        letters = DeadLetters(broker.connection, "app", stopped=lambda: False)
-        letters.note([Judged(SCORE_EVENTS, ids[SCORE_EVENTS].topic_id, 0, 0, len(records), unusable=True)])
+        asyncio.run(create_missing(broker.connection, [TopicSpec(LINES, 1)]))
+        asyncio.run(create_missing(broker.connection, [*inputs_of(LINES_AND_TOWNS), *outputs_of(LINES_AND_TOWNS)]))
+        inputs.send(LINES, [(None, str(number).encode()) for number in range(7)])
+        records = read_topic(inputs.kafka, LINES)
+        ids = asyncio.run(topic_ids(broker.connection, [LINES]))
+        letters = DeadLetters(broker.connection, "app", LINES_AND_TOWNS, stopped=lambda: False)
+        letters.note([Judged(LINES, ids[LINES].topic_id, 0, 0, len(records), unusable=True)])
 
         def find_unusable(judged: Judged) -> dict[int, str]:
             return dict.fromkeys(range(judged.begin, judged.end), "no event")
@@ -135,7 +158,7 @@ def test_letters_that_take_long_are_written_bit_by_bit_and_once(
         wait_until(lambda: written() == 7, "all letters are written")
         calls.pop(0, None)
         assert calls == {2: True, 4: True, 6: True, 7: False}, "each call writes one group"
-        letters_read = read_topic(inputs.kafka, SCORE_EVENTS_INVALID)
+        letters_read = read_topic(inputs.kafka, LINES_INVALID)
         assert sorted(record.value for record in letters_read) == [str(number).encode() for number in range(7)]
 
 
@@ -144,10 +167,31 @@ def test_a_broker_that_begins_no_transaction_holds_the_stream_up_for_seconds_onl
 ) -> None:
     # As one broker is that was given its topics' replication factors and not this one.
     with Broker(tmp_path / "kafka", settings={"transaction.state.log.replication.factor": "3"}) as broker:
-        letters = DeadLetters(broker.connection, "app", stopped=lambda: False)
+        letters = DeadLetters(broker.connection, "app", LINES_AND_TOWNS, stopped=lambda: False)
         assert letters.write(lambda _: {}) is False
     assert "dead letters are written later: " in caplog.text
     assert "begins no transaction, see its transaction.state.log settings" in caplog.text
+
+
+def test_rows_without_a_key_are_dead_letters_while_catching_up_and_in_real_time(tmp_path: Path) -> None:
+    with Broker(tmp_path / "kafka") as broker:
+        inputs = Inputs(broker.connection)
+        asyncio.run(create_missing(broker.connection, [*inputs_of(LETTERS), *outputs_of(LETTERS)]))
+        inputs.send(LINES, [(None, value) for value in (b"abc", b"", b"bc", b"a", b"-x")], 0)
+        with running(StreamThread(settings_of(tmp_path, broker.connection, LETTERS), SmallTables(broker.connection))):
+            # No record of these can be used less than others: only their rows have no key.
+            await_invalid(inputs, [(0, 1, b"", "no key")])
+            inputs.send(LINES, [(None, b"a"), (None, b"")], 1)
+            await_invalid(inputs, [(0, 1, b"", "no key"), (1, 1, b"", "no key")])
+            inputs.send(LINES, [(None, b"\xff"), (None, b"b")], 2)
+            await_invalid(inputs, [(0, 1, b"", "no key"), (1, 1, b"", "no key"), (2, 0, b"\xff", "not UTF-8")])
+
+
+def await_invalid(inputs: Inputs, expected: list[tuple[int, int, bytes, str]]) -> None:
+    """Wait until the letters of lines are those of these partitions and offsets, with these values and reasons."""
+    wait_until(lambda: len(read_topic(inputs.kafka, LINES_INVALID)) >= len(expected), "the letters are written")
+    letters = [letter(record) for record in read_topic(inputs.kafka, LINES_INVALID)]
+    assert sorted((at[1], at[2], at[4], at[5]) for at in letters) == expected
 
 
 def send_all(inputs: Inputs) -> None:

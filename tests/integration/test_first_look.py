@@ -10,34 +10,30 @@ import random
 import socket
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from pyspark.sql import DataFrame
-from runtime.stream.generation_run import GenerationRun
 
 from app.java.broker import Broker
-from app.java.jars import ensure_jars
 from runtime.errors import QueryFailed
 from runtime.kafka.connection import KafkaConnection
 from runtime.kafka.ids import TopicDescription, topic_ids
-from runtime.spark.session import SparkSettings
-from runtime.stream import generation_run
-from runtime.stream.status import StreamState
-from runtime.stream.thread import StreamSettings, StreamThread
-from runtime.stream.watched_topics import WatchedTopics
+from runtime.stream.thread import StreamThread
+from runtime.stream.work import Work
 from tests.drivers.producer import Inputs
-from tests.drivers.stream_threads import SmallTables
+from tests.drivers.stream_threads import SmallTables, running, settings_of
 from tests.drivers.topic_reader import read_topic
 from tests.waiting import UNHURRIED_S, wait_until
-from topology.leaderboard import first_look
+from topology.leaderboard import first_look, upkeep
+from topology.leaderboard.board import leaderboard
 from topology.leaderboard.first_look import FirstLook, NewestEvents
-from topology.leaderboard.query import Tables, leaderboard
-from topology.leaderboard.topics import HIGH_SCORES, SCORE_EVENTS
+from topology.leaderboard.query import above_floor
+from topology.leaderboard.topics import HIGH_SCORES, PLAYERS, PRODUCTS, SCORE_EVENTS
+from topology.leaderboard.upkeep import LeaderboardUpkeep
 
 EVENTS = 320
 PARTITIONS = 4
@@ -151,33 +147,35 @@ class TestABacklogThatBeginsWithALook:
     def test_its_boards_are_those_of_all_events(
         self, tmp_path: Path, inputs: Inputs, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        queries: list[Tables] = []
+        floors: list[DataFrame] = []
 
-        def noting(scores: DataFrame, tables: Tables, **others: Any) -> DataFrame:
-            queries.append(tables)
-            return leaderboard(scores, tables, **others)
+        def noting(events: DataFrame, of_query: DataFrame) -> DataFrame:
+            floors.append(of_query)
+            return above_floor(events, of_query)
 
-        monkeypatch.setattr(generation_run, "leaderboard", noting)
+        monkeypatch.setattr(upkeep, "above_floor", noting)
         scores = sent(inputs)
-        with running(tmp_path, inputs.kafka, SmallTables(inputs.kafka, players=(1,), products=(1, 2))):
+        with running(stream(tmp_path, inputs.kafka, small_tables(inputs.kafka))):
             assert boards(inputs.kafka) == expected(scores)
             newest = [event for partition in range(PARTITIONS) for event in scores[partition::PARTITIONS][-SHARE:]]
-            assert queries[0].floors is not None
-            assert dict(map(tuple, queries[0].floors.collect())) == {
+            assert dict(map(tuple, floors[0].collect())) == {
                 product: best[-1] for product, best in expected(newest).items()
             }
-        assert caplog.text.count("a new generation begins") == 1
+        assert caplog.text.count("generation begins") == 1
 
     def test_it_begins_anew_when_events_went_away_that_its_floors_came_from(
         self, tmp_path: Path, inputs: Inputs, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         scores = sent(inputs)
         deleted = dict.fromkeys(range(PARTITIONS), EVENTS)
-        monkeypatch.setattr(WatchedTopics, "score_events_begin", lambda _: deleted)
-        with running(tmp_path, inputs.kafka, SmallTables(inputs.kafka, players=(1,), products=(1, 2))):
+        caught_up = LeaderboardUpkeep.caught_up
+        monkeypatch.setattr(
+            LeaderboardUpkeep, "caught_up", lambda care, work, _: caught_up(care, work, lambda: deleted)
+        )
+        with running(stream(tmp_path, inputs.kafka, small_tables(inputs.kafka))):
             assert boards(inputs.kafka, generation=2) == expected(scores)
         assert "the newest score events were deleted before they were read" in caplog.text
-        assert caplog.text.count("a new generation begins") == 2
+        assert caplog.text.count("generation begins") == 2
 
     def test_whoever_goes_on_in_the_middle_of_it_begins_anew_since_players_may_be_gone(
         self, tmp_path: Path, inputs: Inputs, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
@@ -186,17 +184,17 @@ class TestABacklogThatBeginsWithALook:
         scores = sent(inputs)
         for partition in range(PARTITIONS):
             inputs.scores([(2e6 + number, 3, 1 + number % 2) for number in range(SHARE)], partition)
-        tables = SmallTables(inputs.kafka, players=(1, 3), products=(1, 2))
-        confirm_floors = GenerationRun.confirm_floors
+        tables = small_tables(inputs.kafka, players=(1, 3))
+        caught_up = LeaderboardUpkeep.caught_up
 
-        def fail_once(run: GenerationRun, begin: Any) -> None:
-            if run.generation.number > 1:
-                return confirm_floors(run, begin)
-            tables.delete_player(3)
+        def fail_once(care: LeaderboardUpkeep, work: Work, begin: Any) -> None:
+            if work.generation.number > 1:
+                return caught_up(care, work, begin)
+            tables.delete(PLAYERS, 3)
             raise QueryFailed("an executor was lost")
 
-        monkeypatch.setattr(GenerationRun, "confirm_floors", fail_once)
-        with running(tmp_path, inputs.kafka, tables):
+        monkeypatch.setattr(LeaderboardUpkeep, "caught_up", fail_once)
+        with running(stream(tmp_path, inputs.kafka, tables)):
             assert boards(inputs.kafka, generation=2) == expected(scores)
         assert "a new generation begins: the last one ended in a backlog" in caplog.text
 
@@ -210,19 +208,14 @@ def sent(inputs: Inputs) -> list[tuple[float, int, int]]:
     return scores
 
 
-@contextmanager
-def running(directory: Path, kafka: KafkaConnection, tables: SmallTables) -> Iterator[None]:
-    """Have a stream run, from when it has come to real time."""
-    spark = SparkSettings(kafka, ensure_jars().spark, directory / "work", directory / "spark.log")
-    settings = StreamSettings(spark, "leaderboard", (directory / "checkpoint").as_uri(), depth=DEPTH)
-    stream = StreamThread(settings, tables)
-    stream.start()
-    try:
-        wait_until(lambda: stream.status.state is StreamState.RUNNING, "the stream runs")
-        yield
-    finally:
-        stream.request_stop()
-        stream.join()
+def small_tables(kafka: KafkaConnection, players: Iterable[int] = (1,)) -> SmallTables:
+    """Return tables of these players, and of two products."""
+    ids = {PLAYERS: players, PRODUCTS: (1, 2)}
+    return SmallTables(kafka, {topic: {each: {"name": str(each)} for each in found} for topic, found in ids.items()})
+
+
+def stream(directory: Path, kafka: KafkaConnection, tables: SmallTables) -> StreamThread:
+    return StreamThread(settings_of(directory, kafka, leaderboard(DEPTH)), tables)
 
 
 def expected(scores: list[tuple[float, int, int]]) -> dict[int, list[float]]:

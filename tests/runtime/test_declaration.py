@@ -23,6 +23,11 @@ def by_town(lines: Any, big_towns: Any) -> Any:
     return lines, big_towns
 
 
+def by_other_town(lines: Any, towns: Any) -> Any:
+    """Join a table that is none."""
+    return lines, towns
+
+
 def store(name: str = "counts-store", topic: str = "counts", **others: Any) -> Store:
     return Store(name, topic, **{"key": Key("text", Text), "values": {"count": Count()}, **others})
 
@@ -41,6 +46,7 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: Table("towns", Key("i d", Int64), {"name": Text}), "a column of table towns is 'i d'"),
     (lambda: Table("towns", Key("id", Int64), {"na-me": Text}), "a column of table towns is 'na-me'"),
     (lambda: Table("towns", Key("id", Int64), {}), "table towns has no fields: name at least one"),
+    (lambda: Table("towns", Key("id", Int64), {"id": Text}), "table towns has a field id, as its key: give it another"),
     (lambda: store("a/b"), "the name of a Store is 'a/b'"),
     (lambda: store(topic="a/b"), "the topic of store counts-store is 'a/b'"),
     (lambda: store(key=Key("1", Text)), "the key of store counts-store is '1'"),
@@ -59,7 +65,7 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
         r"rows of store counts-store want big_towns, which is no table \(there are none\)",
     ),
     (
-        lambda: topology(store(rows=lambda lines, towns: lines), tables=[TOWNS]),
+        lambda: topology(store(rows=by_other_town), tables=[TOWNS]),
         r"want towns, which is no table \(there are big_towns\): name the parameter as the table's topic",
     ),
     (

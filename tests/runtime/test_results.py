@@ -30,7 +30,7 @@ class Longest(Value):
     def part(self) -> Any:
         raise AssertionError("there is no Spark here")
 
-    def aggregate(self, part: Any) -> Any:
+    def aggregate(self, part: Any) -> Any:  # noqa: ARG002  # there is no Spark here
         raise AssertionError("there is no Spark here")
 
     def check(self, value: Any) -> int:
@@ -103,9 +103,8 @@ def test_a_later_version_and_then_a_later_generation_replaces(held: Result, new:
 
 def test_what_merges_is_as_new_as_the_newest_event_in_it() -> None:
     one, two, unknown = longest(3, newest_ms=7), longest(5, newest_ms=4), longest(4)
-    assert [results.merge(LONGEST, *both).made.newest_ms for both in itertools.permutations([one, two, unknown], 2)] == [
-        7, 7, 7, 4, 7, 4,
-    ]  # fmt: skip
+    pairs = itertools.permutations([one, two, unknown], 2)
+    assert [results.merge(LONGEST, *pair).made.newest_ms for pair in pairs] == [7, 7, 7, 4, 7, 4]
 
 
 @given(st.none() | lengths, lengths)

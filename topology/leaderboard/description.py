@@ -1,6 +1,6 @@
 """What the leaderboard is, in more words than its declaration has: its steps, and what flows from where to where.
 
-A test holds the steps to the functions that do them.
+A test holds the steps to what is called when a query is made.
 """
 
 from __future__ import annotations
@@ -14,18 +14,19 @@ NODES: Final = (
     Node(SCORE_EVENTS, "stream", "stream, no key", 'stream, no key          {"score", "product_id", "player_id"}'),
     Node(PLAYERS, "table", "global table", 'global table, by id     {"id", "name"}', lane=-1),
     Node(PRODUCTS, "table", "global table", 'global table, by id     {"id", "name"}', lane=1),
-    Node("judge", "step", "drop the unusable", "drop and count what is no score event", function="judge"),
-    Node("above floor", "step", "drop the hopeless", "drop what cannot reach its board", function="above_floor"),
-    Node("left join players", "step", "on player_id", "on player_id", function="join_tables"),
-    Node("left join products", "step", "on product_id", "on product_id", function="join_tables"),
+    Node("parse", "step", "drop the unusable", "drop and count what is no score event", function="events.judge"),
+    Node("above floor", "step", "drop the hopeless", "drop what cannot reach its board", function="query.above_floor"),
+    Node("left join players", "step", "on player_id", "on player_id", function="query.join_tables"),
+    Node("left join products", "step", "on product_id", "on product_id", function="query.join_tables"),
     Node(
         "aggregate",
         "step",
         "best per product",
         "by product_id, the best entries: score, then the earlier record; known and pending apart",
-        function="aggregates",
+        function="places.Places.aggregates",
     ),
-    Node(HIGH_SCORES, "sink", "compacted", "compacted, by product id", function="published"),
+    Node("merge seed", "step", "from before", "the boards that the generation began with", function="boards.seed"),
+    Node(HIGH_SCORES, "sink", "compacted", "compacted, by product id", function="places.Places.published"),
     Node("leader-boards", "store", "by partition", "one board a product, a partition's active and standby instances"),
     Node("store players", "store", "at every instance", "the name of each player, at every instance", lane=-1),
     Node("store products", "store", "at every instance", "the name of each product, at every instance", lane=1),
@@ -34,14 +35,15 @@ NODES: Final = (
 """In the order in which a record meets them."""
 
 FLOWS: Final = (
-    (SCORE_EVENTS, "judge"),
-    ("judge", "above floor"),
+    (SCORE_EVENTS, "parse"),
+    ("parse", "above floor"),
     ("above floor", "left join players"),
     (PLAYERS, "left join players"),
     ("left join players", "left join products"),
     (PRODUCTS, "left join products"),
     ("left join products", "aggregate"),
-    ("aggregate", HIGH_SCORES),
+    ("aggregate", "merge seed"),
+    ("merge seed", HIGH_SCORES),
     (HIGH_SCORES, "leader-boards"),
     (PLAYERS, "store players"),
     (PRODUCTS, "store products"),
@@ -52,7 +54,7 @@ FLOWS: Final = (
 """From which node to which."""
 
 SUMMARY: Final = (
-    "Score events are judged, those that cannot reach a board are dropped, the rest is joined with players and"
+    "Score events are parsed, those that cannot reach a board are dropped, the rest is joined with players and"
     " products, and the best of each product go to the topic high-scores. Every instance fills its stores from that"
     " topic and from the two tables, and answers queries from them."
 )

@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pyspark.sql import DataFrame
 
 from runtime.errors import CheckpointUnusable
-from runtime.spark import offset_log
 from runtime.spark.checkpoint import CheckpointDirectory
+from runtime.spark.offset_log import Batch, OffsetLog
 from runtime.spark.session import Spark
 
 TOPIC = "lines"
@@ -23,7 +25,7 @@ def directory(spark: Spark, tmp_path: Path) -> CheckpointDirectory:
 
 
 @pytest.fixture(autouse=True)
-def state_as_the_stream_has_it(spark: Spark) -> Iterator[None]:
+def no_query_is_left(spark: Spark) -> Iterator[None]:
     yield
     for query in spark.session.streams.active:
         query.stop()
@@ -41,56 +43,108 @@ def run(spark: Spark, tmp_path: Path, directory: CheckpointDirectory, files: int
     assert query.awaitTermination(60)
 
 
-def test_a_query_that_has_not_begun_says_nothing(directory: CheckpointDirectory) -> None:
-    assert offset_log.last_committed(directory, "query", TOPIC) is None
-    assert offset_log.committed(directory, "query", TOPIC, 0) is None
+@pytest.fixture
+def log(directory: CheckpointDirectory) -> OffsetLog:
+    return OffsetLog(directory, "query")
 
 
-def test_what_spark_has_written_is_understood(spark: Spark, tmp_path: Path, directory: CheckpointDirectory) -> None:
-    run(spark, tmp_path, directory, files=2)
-    # Of files and not of the topic: nothing of it has been read.
-    assert offset_log.last_committed(directory, "query", TOPIC) == {}
-    assert offset_log.committed(directory, "query", TOPIC, 0) == {}
-    assert offset_log.committed(directory, "query", TOPIC, 2) is None
+def test_a_query_that_has_not_begun_says_nothing(log: OffsetLog) -> None:
+    assert (log.done(), log.planned(), log.ends_of(0)) == (None, None, None)
+    for write in (log.plan, log.move):
+        with pytest.raises(CheckpointUnusable):
+            write({0: 5})
 
 
-def test_a_query_goes_on_at_the_offsets_that_are_written(
-    spark: Spark, tmp_path: Path, directory: CheckpointDirectory
+def test_a_query_whose_state_spark_has_made_goes_on_at_the_offsets_that_are_written(
+    spark: Spark, tmp_path: Path, directory: CheckpointDirectory, log: OffsetLog
 ) -> None:
     run(spark, tmp_path, directory)
     before = (directory.read_text("query/offsets/0") or "").splitlines()
     state = {path: path.read_bytes() for path in Path(tmp_path, "check point/query/state").rglob("*") if path.is_file()}
     assert state, "the batch has left a state"
 
-    offset_log.begin_at(directory, "query", TOPIC, {1: 7, 0: 5})
+    log.begin_at(TOPIC, {1: 7, 0: 5})
 
-    assert offset_log.last_committed(directory, "query", TOPIC) == {0: 5, 1: 7}
+    assert (log.done(), log.planned()) == (Batch(0, before[1], TOPIC, {0: 5, 1: 7}), None)
+    assert log.ends_of(0) == {0: 5, 1: 7}
     after = (directory.read_text("query/offsets/0") or "").splitlines()
     assert (after[:2], json.loads(after[2])) == (before[:2], {TOPIC: {"0": 5, "1": 7}})
     assert not directory.exists("query/sources"), "what the files were"
     assert all(path.read_bytes() == found for path, found in state.items()), "the state stays"
-    # Hadoop's file system checks what it reads.
+    # Hadoop's file system holds what it reads to a checksum beside it.
     assert spark.session.read.text(directory.child("query/offsets/0")).count() == 3
 
 
-def test_where_the_last_of_many_batches_ended_counts(
-    spark: Spark, tmp_path: Path, directory: CheckpointDirectory
+def test_a_query_that_has_gone_on_does_not_begin_again(
+    spark: Spark, tmp_path: Path, directory: CheckpointDirectory, log: OffsetLog
+) -> None:
+    run(spark, tmp_path, directory, files=2)
+    with pytest.raises(CheckpointUnusable, match="has other batches than the one that it began with"):
+        log.begin_at(TOPIC, {0: 5})
+
+
+def test_the_batch_before_it_is_read_of_the_numbers_that_spark_gives(
+    spark: Spark, tmp_path: Path, directory: CheckpointDirectory, log: OffsetLog
 ) -> None:
     run(spark, tmp_path, directory)
-    for batch in range(1, 12):
-        directory.write_text(f"query/offsets/{batch}", f'v1\n{{}}\n{{"{TOPIC}":{{"0":{batch}}}}}')
-        if batch < 11:
-            directory.write_text(f"query/commits/{batch}", "v1\n{}")
-    # By number and not by name; of what was planned and not committed nothing counts.
-    assert offset_log.last_committed(directory, "query", TOPIC) == {0: 10}
-    assert offset_log.committed(directory, "query", TOPIC, 11) == {0: 11}
+    log.begin_at(TOPIC, {0: 0})
+    for number in range(1, 12):
+        log.plan({0: number})
+        assert (log.planned() or log.done()) == log.planned()
+        if number < 11:
+            directory.write_text(f"query/commits/{number}", "v1\n{}")
+            assert log.planned() is None
+    done, planned = log.done(), log.planned()
+    # By number and not by name.
+    assert done is not None
+    assert planned is not None
+    assert ((done.number, done.ends), (planned.number, planned.ends)) == ((10, {0: 10}), (11, {0: 11}))
+    assert done.metadata == planned.metadata == (directory.read_text("query/offsets/0") or "").splitlines()[1]
 
 
-@pytest.mark.parametrize("text", ["", "v1", "v2\n{}\n{}", "v1\n{}", "v1\n{}\n{}\n{}"])
-def test_a_log_of_another_spark_is_not_guessed_at(directory: CheckpointDirectory, text: str) -> None:
+def test_a_batch_that_is_planned_is_planned_anew_and_one_that_was_done_is_moved(
+    spark: Spark, tmp_path: Path, directory: CheckpointDirectory, log: OffsetLog
+) -> None:
+    run(spark, tmp_path, directory)
+    log.begin_at(TOPIC, {0: 2, 1: 3})
+    log.plan({0: 4, 1: 3})
+    log.plan({0: 3, 1: 3})
+    assert (log.done() or Batch(9, "", "", {})).ends == {0: 2, 1: 3}
+    assert (log.planned() or Batch(9, "", "", {})).ends == {0: 3, 1: 3}
+    log.move({1: 8})
+    assert (log.done() or Batch(9, "", "", {})).ends == {0: 2, 1: 8}
+
+
+@pytest.mark.parametrize(
+    "text", ["v1", "v2\n{}\n{}", "v1\n{}", "v1\n{}\n{}", 'v1\n{}\n{"lines":5}', "v1\n{}\n{}\n{}", "v1\n{}\n[]"]
+)
+def test_a_log_of_another_spark_is_not_guessed_at(directory: CheckpointDirectory, log: OffsetLog, text: str) -> None:
     directory.write_text("query/offsets/0", text)
     directory.write_text("query/commits/0", "v1\n{}")
-    with pytest.raises(CheckpointUnusable, match="is not as Spark writes it"):
-        offset_log.begin_at(directory, "query", TOPIC, {0: 5})
-    with pytest.raises(CheckpointUnusable, match="has an offset log of another Spark"):
-        offset_log.last_committed(directory, "query", TOPIC)
+    with pytest.raises(CheckpointUnusable, match="the offsets of batch 0 cannot be read"):
+        log.done()
+    with pytest.raises(CheckpointUnusable):
+        log.ends_of(0)
+
+
+@pytest.mark.parametrize("text", [None, "", "v1", "v2\n{}\n{}", "v1\n{}", "v1\n{}\n{}\n{}"])
+def test_a_state_does_not_begin_in_a_log_of_another_spark(
+    directory: CheckpointDirectory, log: OffsetLog, text: str | None
+) -> None:
+    if text is not None:
+        directory.write_text("query/offsets/0", text)
+    directory.write_text("query/commits/0", "v1\n{}")
+    with pytest.raises(CheckpointUnusable, match="has other batches than the one that it began with"):
+        log.begin_at(TOPIC, {0: 5})
+
+
+def test_offsets_that_are_gone_are_missed(directory: CheckpointDirectory, log: OffsetLog) -> None:
+    directory.write_text("query/commits/3", "v1\n{}")
+    with pytest.raises(CheckpointUnusable, match="the offsets of batch 3 of query are gone"):
+        log.done()
+
+
+@given(st.dictionaries(st.integers(0, 99), st.integers(0, 2**62), min_size=1))
+def test_a_batch_survives_its_text(ends: dict[int, int]) -> None:
+    batch = Batch(7, '{"batchWatermarkMs":0}', TOPIC, ends)
+    assert Batch.parse(7, batch.to_text()) == batch

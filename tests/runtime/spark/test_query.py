@@ -7,9 +7,9 @@ import pytest
 from runtime.spark.query import BatchReport
 
 OFFSETS = {
-    "startOffset": {"score-events": {"0": 2}},
-    "endOffset": {"score-events": {"0": 5, "1": 7}},
-    "latestOffset": {"score-events": {"0": 6, "1": 9}},
+    "startOffset": {"lines": {"0": 2}},
+    "endOffset": {"lines": {"0": 5, "1": 7}},
+    "latestOffset": {"lines": {"0": 6, "1": 9}},
 }
 NOTHING = {"startOffset": None, "endOffset": None, "latestOffset": None}
 
@@ -19,22 +19,45 @@ NOTHING = {"startOffset": None, "endOffset": None, "latestOffset": None}
     [
         (
             {
+                "batchId": 3,
                 "numInputRows": 4,
                 "batchDuration": 1500,
                 "observedMetrics": {"events": {"total": 4, "invalid": 1}},
                 "sources": [OFFSETS],
             },
-            BatchReport(rows=4, events=4, invalid=1, behind=3, begin={0: 2}, positions={0: 5, 1: 7}, duration_s=1.5),
+            BatchReport(3, rows=4, events=4, invalid=1, behind=3, begin={0: 2}, positions={0: 5, 1: 7}, duration_s=1.5),
         ),
         (
-            {"numInputRows": 0, "batchDuration": 0, "sources": [OFFSETS]},
-            BatchReport(rows=0, events=0, invalid=0, behind=3, begin={0: 2}, positions={0: 5, 1: 7}, duration_s=0.0),
+            {
+                "batchId": 3,
+                "numInputRows": 4,
+                "batchDuration": 1500,
+                "observedMetrics": {"events": {"total": 4, "invalid": 1}, "rows": {"without_key": 2}},
+                "sources": [OFFSETS],
+            },
+            BatchReport(3, rows=4, events=4, invalid=3, behind=3, begin={0: 2}, positions={0: 5, 1: 7}, duration_s=1.5),
         ),
         (
-            {"numInputRows": 0, "batchDuration": 7, "sources": [NOTHING]},
-            BatchReport(rows=0, events=0, invalid=0, behind=0, begin={}, positions={}, duration_s=0.007),
+            {"batchId": 0, "numInputRows": 0, "batchDuration": 0, "sources": [OFFSETS]},
+            BatchReport(0, rows=0, events=0, invalid=0, behind=3, begin={0: 2}, positions={0: 5, 1: 7}, duration_s=0.0),
+        ),
+        (
+            {"batchId": 0, "numInputRows": 0, "batchDuration": 7, "sources": [NOTHING]},
+            BatchReport(0, rows=0, events=0, invalid=0, behind=0, begin={}, positions={}, duration_s=0.007),
         ),
     ],
 )
 def test_a_report_counts_events_and_what_waits(progress: dict[str, Any], expected: BatchReport) -> None:
-    assert BatchReport.of(progress) == expected
+    assert BatchReport.of(progress, "lines") == expected
+
+
+def test_of_another_source_a_report_has_no_offsets() -> None:
+    progress = {"batchId": 0, "numInputRows": 9, "batchDuration": 0, "sources": [OFFSETS]}
+    report = BatchReport.of(progress, "another")
+    assert (report.rows, report.events, report.begin, report.positions, report.behind) == (9, 0, {}, {}, 0)
+
+
+def test_a_report_tells_the_ranges_that_it_has_looked_at() -> None:
+    report = BatchReport(3, 4, 4, 1, 3, begin={0: 2}, positions={0: 5, 1: 7}, duration_s=1.5)
+    found = [(each.partition, each.begin, each.end, each.unusable) for each in report.judged("lines", "id")]
+    assert found == [(0, 2, 5, True), (1, 0, 7, True)]

@@ -40,7 +40,7 @@ def after(*errors: LeaderboardError, ran_s: float = 1.0, session_lives: bool = T
         ([IN_USE] * 9, False),
         ([QueryFailed("[STREAM_FAILED] …: java.io.IOException: No space left on device")] * 9, False),
         ([FAILED, FAILED, IN_USE], False),
-        ([GenerationOutdated("boards of generation 9")], True),
+        ([GenerationOutdated("results of generation 9")], True),
     ],
 )
 def test_a_checkpoint_is_unusable_when_queries_fail_on_it_again_and_again(

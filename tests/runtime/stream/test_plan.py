@@ -1,56 +1,10 @@
 """What comes after a query in real time."""
 
 import pytest
-from runtime.stream.snapshots import Survey
 
 from runtime.histogram import Histogram
 from runtime.stores.global_table import TableChanges
-from runtime.stream.freshness import Freshness
-from runtime.stream.plan import FloorsAge, Lateness, Next, Plan, Surveys, floors_are_old, plan_refresh
-
-NOTHING = Survey(newly_known=0, short_boards=0, pending_lost=0, pending_shown=0, at_risk=0)
-
-
-@pytest.mark.parametrize(
-    ("survey", "rows_added", "may_begin_anew", "expected"),
-    [
-        (NOTHING, True, True, None),
-        (NOTHING._replace(newly_known=1), True, True, Next.REFRESH),
-        (NOTHING._replace(short_boards=1), False, True, Next.NEW_GENERATION),
-        (NOTHING._replace(short_boards=1), False, False, None),
-        (NOTHING._replace(short_boards=1, newly_known=1), True, False, Next.REFRESH),
-        (NOTHING._replace(pending_lost=1), True, True, Next.NEW_GENERATION),
-        (NOTHING._replace(pending_lost=1), False, True, None),
-        (NOTHING._replace(pending_lost=1), True, False, None),
-        (NOTHING._replace(pending_lost=1, newly_known=1), True, True, Next.NEW_GENERATION),
-        (NOTHING._replace(pending_shown=1), True, True, None),
-        (NOTHING._replace(pending_shown=1, at_risk=1), True, True, Next.NEW_GENERATION),
-        (NOTHING._replace(pending_shown=1, at_risk=1), True, False, None),
-        (NOTHING._replace(pending_shown=1, at_risk=1, newly_known=1), True, False, Next.REFRESH),
-    ],
-)
-def test_a_refresh_does_what_the_tables_ask_for(
-    survey: Survey, rows_added: bool, may_begin_anew: bool, expected: Next | None
-) -> None:
-    plan = plan_refresh(
-        survey, rows_added=rows_added, rows_added_since=False, rows_deleted=False, may_begin_anew=may_begin_anew
-    )
-    assert (plan.next if plan else None) is expected
-
-
-def test_a_query_does_not_go_on_knowing_who_was_deleted() -> None:
-    plan = plan_refresh(NOTHING, rows_added=False, rows_added_since=False, rows_deleted=True, may_begin_anew=True)
-    assert plan is not None
-    assert plan.next is Next.REFRESH
-
-
-@pytest.mark.parametrize(("lost", "expected"), [(0, None), (1, Next.REFRESH)])
-def test_where_pending_scores_are_lost_the_query_learns_of_new_players_before_they_play(
-    lost: int, expected: Next | None
-) -> None:
-    survey = NOTHING._replace(pending_lost=lost)
-    plan = plan_refresh(survey, rows_added=True, rows_added_since=True, rows_deleted=False, may_begin_anew=False)
-    assert (plan.next if plan else None) is expected
+from runtime.stream.plan import Lateness, Next, TablesAge
 
 
 @pytest.mark.parametrize(
@@ -65,7 +19,7 @@ def test_where_pending_scores_are_lost_the_query_learns_of_new_players_before_th
         ([[], []], [False, False]),
     ],
 )
-def test_boards_that_are_late_and_get_later_are_those_of_a_stream_that_does_not_keep_up(
+def test_results_that_are_late_and_get_later_are_those_of_a_stream_that_does_not_keep_up(
     looks: list[list[float]], expected: list[bool]
 ) -> None:
     delays_s = Histogram((1.0,))
@@ -78,116 +32,41 @@ def test_boards_that_are_late_and_get_later_are_those_of_a_stream_that_does_not_
     assert found == expected
 
 
-@pytest.mark.parametrize(
-    ("written", "unchanged", "expected"), [(0, 0, False), (999, 999, False), (1_000, 500, False), (1_000, 501, True)]
-)
-def test_floors_are_renewed_when_most_boards_change_nothing(written: int, unchanged: int, expected: bool) -> None:
-    assert floors_are_old(written, unchanged) is expected
-
-
-def test_floors_that_are_old_at_a_commit_stay_so_and_others_are_judged_by_what_comes_after_it() -> None:
-    freshness = Freshness()
-    freshness.read = freshness.unchanged = 5_000
-    floors = FloorsAge(freshness)
-    found = []
-    for read, unchanged in [(999, 999), (999, 999), (1_000, 600), (1_000, 0)]:
-        freshness.read += read
-        freshness.unchanged += unchanged
-        found.append(floors.are_old())
-        floors.committed()
-    # The last thousand makes it 600 of 2,000.
-    assert found == [False, False, True, False]
-    assert not floors.are_old()
-
-
-class Surveyed:
-    """Surveys of a stream whose tables and events are told here, at a time that is told here.
+class Tables:
+    """The tables that a query joins, at a time that is told here.
 
     Attributes:
         now_s: monotonic time in seconds.
         changes: how the tables have changed.
-        events: score events that have been read.
-        surveys: what is tested.
     """
 
     def __init__(self) -> None:
         self.now_s = 1000.0
-        self.changes = TableChanges(0, 0)
-        self.events = 0
-        self.surveys = Surveys(60, lambda: self.now_s)
-        self.surveys.snapshot_taken(self.changes, self.events)
+        self.changes = TableChanges(3, 1)
+        self.age = TablesAge(60, lambda: self.now_s)
+        self.age.taken(self.changes)
 
-    def is_due_after(self, seconds: float) -> bool:
+    def are_refreshed_after(self, seconds: float) -> bool:
         self.now_s += seconds
-        return self.surveys.is_due(self.changes, self.events)
-
-    def finds(self, survey: Survey) -> Plan | None:
-        """Return what comes of a survey, which is due, with this result."""
-        assert self.is_due_after(60)
-        self.surveys.begin(self.changes, self.events)
-        return self.surveys.plan(survey, self.changes)
+        plan = self.age.plan(self.changes)
+        assert plan is None or plan.next is Next.REFRESH
+        return plan is not None
 
 
-def test_tables_that_stay_as_they_are_are_compared_once_after_a_snapshot() -> None:
-    stream = Surveyed()
-    assert not stream.is_due_after(59)
-    assert stream.finds(NOTHING) is None
-    assert not stream.is_due_after(3600)
-    stream.changes = TableChanges(added=1, deleted=0)
-    assert stream.is_due_after(0)
+@pytest.mark.parametrize("changes", [TableChanges(4, 1), TableChanges(3, 2)])
+def test_tables_of_which_rows_have_come_or_gone_are_refreshed_when_it_is_due(changes: TableChanges) -> None:
+    tables = Tables()
+    assert not tables.are_refreshed_after(3600), "they are as they were"
+    tables.age.taken(tables.changes)
+    tables.changes = changes
+    assert not tables.are_refreshed_after(59)
+    assert tables.are_refreshed_after(1)
+    tables.age.taken(tables.changes)
+    assert not tables.are_refreshed_after(3600)
 
 
-def test_a_new_generation_that_has_to_wait_keeps_no_change_of_the_tables_back() -> None:
-    stream = Surveyed()
-    stream.surveys.generation_took(360)
-    lost = NOTHING._replace(pending_lost=1)
-    assert stream.finds(lost) is None
-    assert not stream.is_due_after(60)
-    stream.changes = TableChanges(added=0, deleted=1)
-    plan = stream.finds(lost)
-    assert plan is not None
-    assert plan.next is Next.REFRESH
-    assert not stream.is_due_after(3000)
-    assert stream.is_due_after(3600 - 3000), "when a new generation may begin"
-
-
-def test_who_was_added_and_plays_later_does_not_stay_pending() -> None:
-    stream = Surveyed()
-    stream.changes = TableChanges(added=1, deleted=0)
-    assert stream.finds(NOTHING) is None
-    assert not stream.is_due_after(60), "nobody has played since"
-    stream.events = 5
-    plan = stream.finds(NOTHING._replace(newly_known=1))
-    assert plan is not None
-    assert plan.next is Next.REFRESH
-
-
-@pytest.mark.parametrize(("shown", "due"), [(0, False), (1, True)])
-def test_scores_that_are_shown_and_pending_are_looked_after_as_long_as_events_come(shown: int, due: bool) -> None:
-    stream = Surveyed()
-    assert stream.finds(NOTHING._replace(pending_shown=shown)) is None
-    assert not stream.is_due_after(60), "nobody has played since"
-    stream.events = 5
-    assert stream.is_due_after(0) is due
-
-
-def test_scores_at_risk_have_their_generation_when_one_may_begin() -> None:
-    stream = Surveyed()
-    stream.surveys.generation_took(360)
-    assert stream.finds(NOTHING._replace(pending_shown=1, at_risk=1)) is None
-    assert not stream.is_due_after(3500 - 60)
-    assert stream.is_due_after(100)
-
-
-@pytest.mark.parametrize(
-    ("added_before", "expected"), [(None, Next.NEW_GENERATION), (0, Next.NEW_GENERATION), (1, Next.REFRESH)]
-)
-def test_what_was_lost_may_be_known_by_now_when_rows_were_added_since_the_generation_began(
-    added_before: int | None, expected: Next
-) -> None:
-    stream = Surveyed()
-    stream.surveys.works_on_generation(added_before)
-    stream.changes = TableChanges(added=1, deleted=0)
-    plan = stream.finds(NOTHING._replace(pending_lost=1))
-    assert plan is not None
-    assert plan.next is expected
+def test_what_changed_while_a_query_ran_is_refreshed_at_once_when_the_last_refresh_is_long_ago() -> None:
+    tables = Tables()
+    tables.now_s += 3600
+    tables.changes = TableChanges(9, 9)
+    assert tables.are_refreshed_after(0)

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
 
+from runtime import Key, Text
 from runtime.errors import TopicChanged
+from runtime.kafka.connection import KafkaConnection
 from runtime.kafka.ids import TopicDescription
 from runtime.kafka.inspected import Judged
+from runtime.spark.session import SparkSettings
+from runtime.stream.freshness import Freshness
 from runtime.stream.status import StreamState
-from runtime.stream.thread import StreamThread
-from tests.drivers.stream_threads import NoTables, stream_thread_without_kafka
+from runtime.stream.store_stream import StoreStream
+from runtime.stream.thread import StreamSettings, StreamThread
+from tests.drivers.stream_threads import TOWNS, VISITS, NoTables, stream_thread_without_kafka
 from tests.waiting import wait_until
-from topology.leaderboard.topics import PLAYERS
 
 
 @pytest.fixture
@@ -57,18 +62,45 @@ def test_a_thread_that_is_stopped_before_its_turn_never_begins(tmp_path: Path, s
 
 
 def test_copies_of_a_table_that_was_created_anew_are_waited_for_until_they_are_of_the_new_one(tmp_path: Path) -> None:
-    thread = stream_thread_without_kafka(tmp_path, tables=(tables := TablesCreatedAnew()))
-    thread._await_tables({PLAYERS: TopicDescription("new", 1)})  # noqa: SLF001
+    stream = only_stream(stream_thread_without_kafka(tmp_path, tables=(tables := TablesCreatedAnew())))
+    stream._choice._await_tables({TOWNS: TopicDescription("new", 1)})  # noqa: SLF001
     assert tables.told == ["old", "old", "new"]
 
 
 def test_copies_are_not_waited_for_when_their_topic_is_another_one_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    thread = stream_thread_without_kafka(tmp_path, tables=TablesCreatedAnew())
-    monkeypatch.setattr(thread._topics, "look", Mock(side_effect=TopicChanged("topic players was deleted")))  # noqa: SLF001
+    stream = only_stream(stream_thread_without_kafka(tmp_path, tables=TablesCreatedAnew()))
+    monkeypatch.setattr(stream.topics, "look", Mock(side_effect=TopicChanged("topic towns was deleted")))
     with pytest.raises(TopicChanged):
-        thread._await_tables({PLAYERS: TopicDescription("of a moment ago", 1)})  # noqa: SLF001
+        stream._choice._await_tables({TOWNS: TopicDescription("of a moment ago", 1)})  # noqa: SLF001
+
+
+def test_copies_of_a_table_that_no_rows_are_made_with_are_not_waited_for(tmp_path: Path) -> None:
+    shown_only = replace(VISITS, stores=[replace(VISITS.stores[0], rows=None, key=Key("text", Text))])
+    settings = StreamSettings(
+        shown_only, SparkSettings(KafkaConnection("localhost:1"), (), tmp_path, tmp_path), "v", ""
+    )
+    stream = only_stream(StreamThread(settings, NoTables()))
+    stream._choice._await_tables({})  # noqa: SLF001
+
+
+def test_each_store_of_a_topology_has_a_stream_and_one_of_them_writes_dead_letters(tmp_path: Path) -> None:
+    second = replace(VISITS.stores[0], name="other-store", topic="others")
+    several = replace(VISITS, stores=[*VISITS.stores, second])
+    settings = StreamSettings(several, SparkSettings(KafkaConnection("localhost:1"), (), tmp_path, tmp_path), "v", "")
+    thread = StreamThread(settings, NoTables(), {"other-store": (freshness := Freshness())})
+    streams = thread._streams  # noqa: SLF001
+    assert [stream.name for stream in streams] == ["visits-store", "other-store"]
+    assert [stream._letters is not None for stream in streams] == [True, False]  # noqa: SLF001
+    assert streams[1].freshness is freshness
+    assert streams[0].freshness is not freshness
+    assert thread.status.state is StreamState.CREATED
+
+
+def only_stream(thread: StreamThread) -> StoreStream:
+    (stream,) = thread._streams  # noqa: SLF001
+    return stream
 
 
 class TablesCreatedAnew(NoTables):
@@ -82,7 +114,7 @@ class TablesCreatedAnew(NoTables):
 
     def judged(self) -> Iterable[Judged]:
         self.told.append("new" if len(self.told) == 2 else "old")
-        return [Judged(PLAYERS, self.told[-1], 0, 0, 1, unusable=False)]
+        return [Judged(TOWNS, self.told[-1], 0, 0, 1, unusable=False)]
 
 
 def ended(thread: StreamThread) -> bool:
