@@ -31,14 +31,21 @@ def last_committed(directory: CheckpointDirectory, query: str, topic: str) -> di
 
 
 def committed(directory: CheckpointDirectory, query: str, topic: str, batch: int) -> dict[int, int] | None:
-    """Return where a batch ended, by partition; None when the log does not have it."""
+    """Return where a batch ended, by partition; None when the log does not have it.
+
+    Raises:
+        CheckpointUnusable: it is not as this Spark writes it, or not whole.
+    """
     text = directory.read_text(f"{query}/offsets/{batch}")
     if text is None:
         return None
-    version, _, *sources = text.splitlines()
-    if version != _VERSION or len(sources) != 1:
-        raise CheckpointUnusable(f"{directory.child(query)} has an offset log of another Spark")
-    offsets = json.loads(sources[0]).get(topic, {})
+    try:
+        version, _, source = text.splitlines()
+        if version != _VERSION:
+            raise ValueError(version)
+        offsets = json.loads(source).get(topic, {})
+    except ValueError as error:
+        raise CheckpointUnusable(f"{directory.child(query)}/offsets/{batch} is not as Spark writes it") from error
     return {int(partition): int(offset) for partition, offset in offsets.items()}
 
 

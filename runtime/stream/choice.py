@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from runtime.errors import CheckpointUnusable
 from runtime.kafka.ids import TopicDescription
 from runtime.spark.checkpoint import CheckpointDirectory
 from runtime.spark.query import POLL_S, running
@@ -161,8 +162,16 @@ class Choice:
         )
 
     def _gap(self, work: Work) -> str | None:
-        """Return that events are gone which the state lacks; what is published may have them, and becomes the seed."""
-        read_to, begin = work.last_committed() or {}, self._topics.events_begin()
+        """Return what the state lacks and what is published may have: that becomes the seed."""
+        try:
+            read_to = work.last_committed()
+        except CheckpointUnusable as error:
+            return str(error)
+        if read_to is None:
+            # Results of this generation are written before its first commit, so this is seldom more than that: but
+            # where the logs of a query are lost, Spark would begin it without its state, and without a word.
+            return "results are published, and no batch is committed" if self._topics.results_end() else None
+        begin = self._topics.events_begin()
         for partition, offset in read_to.items():
             if begin.get(partition, 0) > offset:
                 there = f"partition {partition} of {work.source.topic}"
