@@ -80,7 +80,9 @@ class Choice:
 
     def _open_spark(self, topics: Mapping[str, TopicDescription], *, both_compilers: bool = False) -> Spark:
         source, results = topics[self._topology.source.topic], topics[self._store.topic]
-        return self._spark.open(source.partitions, results.partitions, both_compilers=both_compilers)
+        return self._spark.open(
+            source.partitions, {self._store.topic: results.partitions}, both_compilers=both_compilers
+        )
 
     def _await_tables(self, topics: Mapping[str, TopicDescription]) -> None:
         """Wait until this instance's copies of the tables are whole: a snapshot of less would hide events.
