@@ -15,7 +15,7 @@ from runtime.spark.query import POLL_S, running
 from runtime.spark.results import SourceTopic
 from runtime.spark.session import Spark, translated
 from runtime.stream.failures import Failures
-from runtime.stream.generations import Generation, Generations, Origin, delete_unnamed
+from runtime.stream.generations import Driver, Generation, Generations, Origin, delete_unnamed
 from runtime.stream.plan import Plan
 from runtime.stream.spark_holder import SparkHolder
 from runtime.stream.upkeep import Care, Upkeep
@@ -42,6 +42,7 @@ class Choice:
         spark: the session.
         topics: those of the topology.
         failures: those of the stream.
+        driver: who works on the checkpoint.
         check_stop: raises when everything should end.
     """
 
@@ -53,6 +54,7 @@ class Choice:
         spark: SparkHolder,
         topics: WatchedTopics,
         failures: Failures,
+        driver: Driver,
         check_stop: Callable[[], None],
     ) -> None:
         self._settings = settings
@@ -63,6 +65,7 @@ class Choice:
         self._spark = spark
         self._topics = topics
         self._failures = failures
+        self._driver = driver
         self._check_stop = check_stop
 
     def take(self, plan: Plan | None) -> Work:
@@ -102,6 +105,7 @@ class Choice:
         """Return the generation to work on; begin a new one when there is none that fits, or the plan asks for it."""
         root = CheckpointDirectory(spark.session, self._settings.checkpoint_uri)
         generations = Generations(root, self._store)
+        self._driver.check(generations)
         generation = generations.current()
         reason = self._why_begin(spark, generations, generation, topics, plan)
         if generation is None or reason is not None:
@@ -197,6 +201,7 @@ class Choice:
         else:
             joined = {table.topic for table in self._topology.joined(self._store).values()}
             work = self._begin_with_seed(spark, generations, topics, tables_are_new=bool(joined & set(changed)))
+        self._driver.begin(work.generation)
         generations.commit(work.generation)
         return work
 

@@ -25,7 +25,7 @@ from runtime.stream.dead_letters import DeadLetters
 from runtime.stream.failures import Failures
 from runtime.stream.generations import TABLES, Driver
 from runtime.stream.plan import Next, Plan
-from runtime.stream.real_time import RealTime, Snapshot
+from runtime.stream.real_time import LOOK_AROUND_EVERY_S, RealTime, Snapshot
 from runtime.stream.spark_holder import SparkHolder
 from runtime.stream.status import NEXT_STATES, IllegalTransition, StreamState, StreamStatus
 from runtime.stream.stopping import Stopped
@@ -74,7 +74,9 @@ class StoreStream:
         self._failures = Failures()
         self._generation_at_snapshot = 0
         self.topics = WatchedTopics(settings.spark.kafka, settings.topology, care.store, stop, self.check_stop)
-        self._choice = Choice(settings, care, upkeep, spark, self.topics, self._failures, self.check_stop)
+        # Of this grant of the stream, also across failures: one that was superseded must not come back by itself.
+        self._driver = Driver()
+        self._choice = Choice(settings, care, upkeep, spark, self.topics, self._failures, self._driver, self.check_stop)
 
     @property
     def name(self) -> str:
@@ -156,41 +158,44 @@ class StoreStream:
             work: what to work on.
             planned: whether it was begun on a plan.
         """
-        driver = Driver(work.generations, work.generation)
         snapshot: Snapshot | None = None
         while True:
             self.check_stop()
             if snapshot is None:
                 began_s = time.monotonic()
-                snapshot = self._caught_up(work, driver)
+                snapshot = self._caught_up(work)
                 if planned:
                     self.upkeep.generation_took(time.monotonic() - began_s)
                     planned = False
             self.to(StreamState.RUNNING)
-            plan, newer = RealTime(self, work, driver, snapshot).run(self._settings.checkpoint_interval_s)
+            plan, newer = RealTime(self, work, self._driver, snapshot).run(self._settings.checkpoint_interval_s)
             logger.info("%s: %s", plan.next.value, plan.reason)
             self.to(StreamState.REFRESHING)
             if plan.next is Next.NEW_GENERATION:
                 return plan
             snapshot = None if plan.next is Next.CATCH_UP else newer or snapshot
 
-    def _caught_up(self, work: Work, driver: Driver) -> Snapshot:
+    def _caught_up(self, work: Work) -> Snapshot:
         """Work off what waits in the source; return what the query in real time joins after that."""
         self.to(StreamState.CATCHING_UP)
-        self._catch_up(work, driver)
+        self._catch_up(work)
         return self.snapshot(work)
 
-    def _catch_up(self, work: Work, driver: Driver) -> None:
+    def _catch_up(self, work: Work) -> None:
         """Work off what waits in the source."""
         started, done = time.monotonic(), 0
+        looked_around_s = started
         joined = work.tables_in_memory()
         with translated():
             self.upkeep.catching_up(work, joined)
-            driver.claim()
+            self._driver.claim(work.generations, work.generation)
         with running(work.catch_up(joined, self.upkeep.narrow)) as query:
             while not query.ended():
                 self.check_stop()
                 self.topics.look()
+                if time.monotonic() - looked_around_s > LOOK_AROUND_EVERY_S:
+                    looked_around_s = time.monotonic()
+                    self._driver.check(work.generations)
                 for report in query.reports():
                     self.count(work, report)
                     done += report.rows
