@@ -19,7 +19,7 @@ _CONNECT_MS: Final = {"socket.connection.setup.timeout.ms": "5000", "socket.conn
 
 _IDLE_MS: Final = 15_000
 """Of reads: nothing else ends a TLS handshake that the other side has begun and does not go on with. Sinks keep their
-connections for longer: a score that came after a pause would wait for a new one."""
+connections for longer: an event that came after a pause would wait for a new one."""
 
 _DELIVERY_MS: Final = 30_000
 _POLL_MS: Final = 30_000

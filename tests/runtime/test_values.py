@@ -230,6 +230,11 @@ def test_a_result_of_before_there_were_headers_says_nothing_of_its_events(on_fra
     assert driver.results([])["a"].made == Made(2)
 
 
+def made(of: Made) -> list[tuple[str, bytes | None]]:
+    """Return the headers that say so."""
+    return [(name, value) for name, value in of.to_headers()]
+
+
 def counts(*said: tuple[str, int, dict[str, int], int]) -> list[ResultRecord]:
     """Return result records: word, count, offsets of the source, generation."""
     return [
@@ -276,11 +281,6 @@ def test_a_generation_begins_with_what_a_store_keeps(on_frames: Frames, data: st
 
 VALUE = b'{"count":1}'
 MADE = Made(3, 1, 5, 7, {"a": {"0": 5}})
-
-
-def made(of: Made) -> list[tuple[str, bytes | None]]:
-    """Return the headers that say so."""
-    return [(name, value) for name, value in of.to_headers()]
 
 
 def with_header(name: str, value: bytes | None) -> list[tuple[str, bytes | None]]:
