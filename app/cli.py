@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import click
 
+from app.environment import forget_other_sparks, own_modules_first
 from app.errors import BrokerFailed, SetupError
 from app.logs import set_up_logging
 from app.signals import exit_on_signals, on_signals
@@ -50,6 +51,7 @@ def main() -> None:
     Exits with 2 when something must be changed first, with 1 when trying again may help.
     """
     set_up_logging()
+    sys.path[:] = own_modules_first(sys.path, os.environ.get("PYTHONPATH", ""))
     # So that what a command has started ends, and what it keeps for the time being is removed, whenever one comes.
     exit_on_signals()
     try:
@@ -165,6 +167,7 @@ def jars(relock: bool) -> None:
 
     Prepares what makes Spark start faster, too.
     """
+    forget_other_sparks(os.environ)
     from app.java import jars as pinned
 
     if relock:
@@ -263,6 +266,7 @@ def _chosen(topology: str | None, routes: str | None = None) -> "tuple[Settings,
     options = {"topology": topology, "routes": routes}
     settings = read_settings(**{name: value for name, value in options.items() if value is not None})
     set_up_logging(settings.log_format, settings.log_level)
+    forget_other_sparks(os.environ)
     return settings, load_application(settings.topology, settings.routes, depth=settings.depth)
 
 

@@ -5,9 +5,7 @@ import json
 import logging
 import socket
 import sys
-import tempfile
 from collections.abc import Coroutine
-from pathlib import Path
 
 import click
 import httpx
@@ -19,6 +17,7 @@ from app.instance.service import Service
 from app.java.broker import Broker
 from app.java.spark_class_data import make_spark_class_data
 from app.load import Files, load, sample_files
+from app.scratch import scratch_directory
 from app.settings import Settings
 from app.signals import pass_over_signals, stop_signal
 from app.topologies import Application
@@ -28,6 +27,7 @@ from runtime.stream.status import StreamState
 logger = logging.getLogger(__name__)
 
 _POLL_S = 0.05
+_TRIES = 3
 _HOST = "127.0.0.1"
 _USUAL_KAFKA_PORT = 9092
 
@@ -42,15 +42,15 @@ def run_demo(given: Settings, application: Application, *, port: int, once: bool
         once: print what is served alone on standard output, and end.
 
     Raises:
-        SetupError: a setting, the port or the sample data cannot be used.
+        SetupError: a setting, the port or the sample data cannot be used, or the stream failed again and again.
     """
     # What is wrong is told before anything is started.
     files = sample_files(application.topology, application.samples)
     with _take(port) as kept_free:
         make_spark_class_data()
         with (
-            tempfile.TemporaryDirectory(prefix="leaderboard-demo-") as directory,
-            Broker(Path(directory) / "kafka", _kafka_port(port)) as broker,
+            scratch_directory("leaderboard-demo-") as directory,
+            Broker(directory / "kafka", _kafka_port(port)) as broker,
         ):
             settings = Settings(
                 topology=given.topology,
@@ -60,8 +60,8 @@ def run_demo(given: Settings, application: Application, *, port: int, once: bool
                 host=_HOST,
                 port=port,
                 advertised=f"{_HOST}:{port}",
-                state_dir=Path(directory) / "state",
-                checkpoint_uri=(Path(directory) / "checkpoint").as_uri(),
+                state_dir=directory / "state",
+                checkpoint_uri=(directory / "checkpoint").as_uri(),
                 spark_master="local",
                 spark_conf=SecretStr(""),
                 api_token=SecretStr(""),
@@ -98,8 +98,15 @@ async def _demo(settings: Settings, application: Application, files: Files, *, o
 
 
 async def _all_is_served(service: Service, settings: Settings) -> None:
-    """Wait until the stream has worked off the sample and the stores have read what it wrote."""
-    while service.stream_status is None or service.stream_status.state is not StreamState.RUNNING:
+    """Wait until the stream has worked off the sample and the stores have read what it wrote.
+
+    Raises:
+        SetupError: the stream failed again and again.
+    """
+    while (status := service.stream_status) is None or status.state is not StreamState.RUNNING:
+        failed, reason = service.stream_failures()
+        if failed >= _TRIES and reason:
+            raise SetupError(f"the stream failed {failed} times, the last time for this", reason)
         await asyncio.sleep(_POLL_S)
     for store in service.copies.topology.stores:
         copies = service.copies.results[store.name]

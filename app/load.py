@@ -20,6 +20,7 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
 from app.errors import SetupError
+from app.scratch import temporary_files
 from app.text_lines import text_lines
 from runtime.declaration import PlainText, Topology
 from runtime.kafka.connection import KafkaConnection
@@ -124,7 +125,7 @@ class _Source:
     def records(self) -> Iterator[Record]:
         try:
             self.file.seek(0)
-            for number, text in text_lines(self.file, self.path):
+            for number, text in text_lines(self.file, self.path, as_they_stand=self.lines == "text"):
                 key, value = self._parse(text, number)
                 if len(key or b"") + len(value or b"") > MAX_RECORD_BYTES:
                     too_long = f"{self.path} line {number} is a record of more than {MAX_RECORD_BYTES} bytes"
@@ -149,7 +150,7 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
         try:
             file: BinaryIO = files.enter_context(path.open("rb"))
             if not file.seekable():
-                kept = files.enter_context(tempfile.TemporaryFile())
+                kept = files.enter_context(tempfile.TemporaryFile(dir=temporary_files()))
                 shutil.copyfileobj(file, kept)
                 file = kept
         except OSError as error:

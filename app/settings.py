@@ -19,6 +19,7 @@ from api.http.delivery import Sharing
 from app.errors import SetupError
 from app.kafka_settings import check_kafka
 from runtime.kafka.connection import KafkaConnection
+from runtime.spark.java_environment import what_bars
 
 PREFIX = "LEADERBOARD_"
 
@@ -42,9 +43,8 @@ def _check_not_empty(value: object) -> object:
 
 
 def _check_state_dir(value: Path) -> Path:
-    # Spark takes what is left and right of it for two directories.
-    if "," in str(value.absolute()):
-        raise ValueError("a comma")
+    if (bar := what_bars(value, rocksdb=True)) is not None:
+        raise ValueError(bar)
     return value
 
 
@@ -149,7 +149,9 @@ class Settings(BaseSettings):
         "", description="where peers reach this instance, host:port, by default this host's name and the port"
     )
     state_dir: Annotated[Path, BeforeValidator(_check_not_empty), AfterValidator(_check_state_dir)] = Field(
-        Path("state"), validate_default=True, description="local state stores, a directory, no comma in its whole path"
+        Path("state"),
+        validate_default=True,
+        description="local state stores, a directory, in UTF-8, no comma and no emoji in its whole path",
     )
     checkpoint_uri: str = Field(
         "",

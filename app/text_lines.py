@@ -35,12 +35,13 @@ _CONTROL: Final = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 _FIX: Final = "save it as UTF-8 text, or name another file"
 
 
-def text_lines(file: BinaryIO, path: Path) -> Iterator[tuple[int, bytes]]:
+def text_lines(file: BinaryIO, path: Path, *, as_they_stand: bool = False) -> Iterator[tuple[int, bytes]]:
     """Yield the lines of a file that are not blank, with their numbers from 1 on.
 
     Args:
         file: at its beginning.
         path: what it is called in an error.
+        as_they_stand: yield blank lines too, and keep the white space around the others.
 
     Yields:
         A line in UTF-8, without byte order mark, white space around it, and end-of-file characters at the end; a part
@@ -61,10 +62,12 @@ def text_lines(file: BinaryIO, path: Path) -> Iterator[tuple[int, bytes]]:
         if line is None:
             return
         number += 1
-        text = line.removeprefix(codecs.BOM_UTF8).strip()
+        text = line.removeprefix(codecs.BOM_UTF8).rstrip(b"\r\n")
+        if not as_they_stand:
+            text = text.strip()
         if _END_OF_FILE in text:
             text, ended_at = text.rstrip(_END_OF_FILE + b" \t\r\n"), ended_at or number
-        if not text:
+        if not text.strip() and (ended_at or not as_they_stand):
             continue
         if 0 < ended_at < number or _END_OF_FILE in text:
             what = f"{path} line {ended_at} has an end-of-file character (Ctrl-Z), and there is text behind it"

@@ -14,6 +14,9 @@ ID_MAX: Final = 2**63 - 1
 LARGEST_BYTES: Final = 16 << 20
 """Of a key or a value. Spark copies a record several times over, and its heap is 1 GB by default."""
 
+FURTHEST_MS: Final = 9 * 10**15
+"""From 1970, either way. Spark's times end at 9.22 * 10**15, and it has to change their calendar before."""
+
 TIMESTAMP_REASON: Final = "the timestamp is not in milliseconds"
 TOO_LARGE: Final = "larger than 16 MiB"
 NO_KEY: Final = "no key"

@@ -9,24 +9,29 @@ from typing import Any
 
 import click
 import pytest
-from topology.leaderboard.records import Board
 
-from api.http.auth import OPEN_PATHS, PAGE_FILES
+from api.http.auth import OPEN_PATHS
 from api.http.errors import KINDS
-from api.live.event_stream import EVENT_TYPE, RETRY_MS, AllBoards, OneBoard
+from api.live.event_stream import EVENT_TYPE, RETRY_MS, AllKeys, OneKey, Words
 from api.live.feeds import _KEPT_MOST, _KEPT_S
 from app.cli import leaderboard
 from app.server.connection import Limits
 from app.settings import Settings
+from runtime.kafka.topics import inputs_of, outputs_of
 from tests.drivers.cluster import Cluster
 from tests.drivers.markdown import ROOT, Document, codes, documents, rows
-from topology.leaderboard.topics import INPUTS, OUTPUTS
+from topology.leaderboard.board import LEADERBOARD
+from topology.leaderboard.places import Board
 
 DOCUMENTS = documents()
 REFERENCE = Document(ROOT / "docs" / "reference.md")
 OPERATIONS = Document(ROOT / "docs" / "operations.md")
 EVENTS = ("/leaderboard/{productId}/events", "/leaderboard/events")
-DERIVED = {"advertised": "`<host name>:<PORT>`", "checkpoint_uri": "`file://<STATE_DIR>/checkpoint`"}
+DERIVED = {
+    "application_id": "the topology's name",
+    "advertised": "`<host name>:<PORT>`",
+    "checkpoint_uri": "`file://<STATE_DIR>/checkpoint`",
+}
 """Defaults that depend on other settings."""
 
 
@@ -120,7 +125,7 @@ def test_the_reference_lists_every_topic() -> None:
     compacted = {True: ", compacted", False: ""}
     assert found == {
         spec.name: f"{spec.partitions}{compacted[spec.config.get('cleanup.policy') == 'compact']}"
-        for spec in (*INPUTS, *OUTPUTS)
+        for spec in (*inputs_of(LEADERBOARD), *outputs_of(LEADERBOARD))
     }
 
 
@@ -130,7 +135,10 @@ def test_the_reference_has_the_settings_that_topics_are_created_with() -> None:
         if line.startswith("- "):
             names, settings = line.split(": ")
             found |= dict.fromkeys(codes(names), codes(settings))
-    created = {spec.name: [f"{key}={value}" for key, value in spec.config.items()] for spec in (*INPUTS, *OUTPUTS)}
+    created = {
+        spec.name: [f"{key}={value}" for key, value in spec.config.items()]
+        for spec in (*inputs_of(LEADERBOARD), *outputs_of(LEADERBOARD))
+    }
     assert found == {name: settings for name, settings in created.items() if settings}
 
 
@@ -178,7 +186,7 @@ async def test_a_route_has_the_parameters_and_statuses_that_the_reference_says(p
 
 def test_the_reference_says_how_live_updates_are_kept_up() -> None:
     one, all_boards = (as_one_line(route_sections()[path]) for path in EVENTS)
-    for written in (OneBoard(), AllBoards("token")):
+    for written in (OneKey(Words()), AllKeys(Words(), "token")):
         assert f"A comment (`:`) comes every {written.heartbeat_s:g} s when nothing else does." in one
         assert (written.heartbeat, written.preamble) == (b":\n\n", b"retry: %d\n\n" % RETRY_MS)
         assert f"allow silence of {written.heartbeat_s:g} s" in as_one_line(OPERATIONS.section("## Scaling"))
@@ -190,7 +198,7 @@ def test_the_reference_says_how_live_updates_are_kept_up() -> None:
 async def test_openapi_says_the_same_of_live_updates(paths: dict[str, Any]) -> None:
     for path in EVENTS:
         answer = paths[path]["responses"]["200"]
-        assert f"A comment comes every {OneBoard().heartbeat_s:g} s when nothing else does." in answer["description"]
+        assert f"A comment comes every {OneKey.heartbeat_s:g} s when nothing else does." in answer["description"]
         assert answer["content"][EVENT_TYPE]["example"].startswith(f"retry: {RETRY_MS}\n\n")
 
 
@@ -216,7 +224,7 @@ def test_operations_say_what_one_client_may_take() -> None:
 
 def test_the_reference_lists_what_needs_no_token() -> None:
     row = next(row for row in rows(REFERENCE.section("## HTTP")) if row[0].startswith("`Authorization"))
-    assert set(codes(row[1])) - {"API_TOKEN", "/page/…"} == OPEN_PATHS - PAGE_FILES
+    assert set(codes(row[1])) - {"API_TOKEN", "/page/…"} == OPEN_PATHS
 
 
 def test_the_reference_lists_every_problem() -> None:

@@ -39,9 +39,9 @@ def _true_or_false(text: Any) -> bool:
     return bool(text == "true")
 
 
-WHOLE_NUMBER: Final = BeforeValidator(parser_of(Int64))
+WHOLE_NUMBER: Final = BeforeValidator(parser_of(Int64), json_schema_input_type=int)
 
-HowMany = Annotated[int | None, WHOLE_NUMBER, WithJsonSchema({"type": "integer", "minimum": 1})]
+HowMany = Annotated[int | None, WHOLE_NUMBER]
 """A number; of what, is said where it is asked for."""
 
 Partial = Annotated[
@@ -61,13 +61,13 @@ def limit_of(limits: Limits | None, row: str) -> Any:
     """
     if limits is None:
         return Query(include_in_schema=False)
-    bounds = {"maximum": limits.most, "default": limits.default}
+    bounds = {"minimum": 1, "maximum": limits.most}
     return Query(description=f"at most so many entries of {row}", json_schema_extra=bounds)
 
 
 def page_size_of(text: str) -> Any:
     """Return what a route says of its parameter `page_size`, a `HowMany`."""
-    return Query(description=text, json_schema_extra={"maximum": PAGE_SIZE_MAX})
+    return Query(description=text, json_schema_extra={"minimum": 1, "maximum": PAGE_SIZE_MAX})
 
 
 async def only_plain(request: Request) -> None:

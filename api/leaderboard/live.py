@@ -1,17 +1,16 @@
 """Live updates of boards: the board at once, then each change."""
 
 # Annotations are read as they stand: the limit of a board is known when the routes are made.
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Request, Response
 
-from api.http.answers import header
 from api.http.parameters import HowMany, limit_of, limit_within
 from api.http.traffic import Traffic
 from api.leaderboard.parameters import ProductId
 from api.leaderboard.routes import BOARDS_PATH
-from api.live.event_stream import EVENT_TYPE, Words, usable_id
-from api.live.events import EventStream
+from api.live.event_stream import Words
+from api.live.events import HOW_IT_GOES_ON, described_stream, stream_for
 from api.live.feeds import Feeds, Scope
 from runtime.declaration import Limits
 
@@ -31,19 +30,14 @@ _ALL_EXAMPLE: Final = (
     'id: 8b1f5c0a77d2-1\nevent: complete\ndata: {"boards":1}\n\n'
     'id: 8b1f5c0a77d2-2\nevent: gone\ndata: {"productId":1}\n\n:\n\n'
 )
-_COMMON: Final = (
-    " Send the last `id` as `Last-Event-ID` to go on where a stream broke off. A comment comes every 15 s when nothing"
-    " else does. While no copy of a partition can answer the stream stays open and waits. It ends when its instance"
-    " stops; connect again after `retry` milliseconds, to any instance."
-)
 _ONE_TEXT: Final = (
     f"`board`: the entries, exactly as `GET {BOARDS_PATH}/{{productId}}` gives them, at once and at each change;"
     " `gone`: there is no board to show, which that route answers with 404. A slow client gets the newest board."
-    + _COMMON
+    + HOW_IT_GOES_ON
 )
 _ALL_TEXT: Final = (
     "`reset`: forget every board, all come again; `board`: a product's entries; `gone`: it has no board any more;"
-    " `complete`: from here on the client has every board in the cluster." + _COMMON
+    " `complete`: from here on the client has every board in the cluster." + HOW_IT_GOES_ON
 )
 
 
@@ -61,36 +55,26 @@ def live_routes(feeds: Feeds, traffic: Traffic, limits: Limits) -> APIRouter:
         responses={400: {"description": "An id or a limit that cannot be"}},
     )
 
-    limit_parameter = limit_of(limits, "a board")
-
-    def stream(request: Request, limit: int | None, product_id: int | None = None) -> Response:
-        scope = Scope(limit_within(limit, limits), product_id)
-        last_event_id = usable_id(header(request.scope["headers"], b"last-event-id"))
-        return EventStream(feeds, scope, last_event_id, traffic=traffic)
+    limit_parameter, default_limit = limit_of(limits, "a board"), limits.default
 
     @router.get(
         "/events",
         summary="Every board in the cluster, live",
         response_class=Response,
-        responses={200: _described(_ALL_TEXT, _ALL_EXAMPLE)},
+        responses={200: described_stream(_ALL_TEXT, _ALL_EXAMPLE)},
     )
-    async def all_events(request: Request, limit: Annotated[HowMany, limit_parameter] = None) -> Response:
-        return stream(request, limit)
+    async def all_events(request: Request, limit: Annotated[HowMany, limit_parameter] = default_limit) -> Response:
+        return stream_for(request, feeds, traffic, Scope(limit_within(limit, limits)))
 
     @router.get(
         "/{productId}/events",
         summary="One board, live",
         response_class=Response,
-        responses={200: _described(_ONE_TEXT, _ONE_EXAMPLE)},
+        responses={200: described_stream(_ONE_TEXT, _ONE_EXAMPLE)},
     )
     async def board_events(
-        request: Request, product_id: ProductId, limit: Annotated[HowMany, limit_parameter] = None
+        request: Request, product_id: ProductId, limit: Annotated[HowMany, limit_parameter] = default_limit
     ) -> Response:
-        return stream(request, limit, product_id)
+        return stream_for(request, feeds, traffic, Scope(limit_within(limit, limits), product_id))
 
     return router
-
-
-def _described(description: str, example: str) -> dict[str, Any]:
-    content = {EVENT_TYPE: {"schema": {"type": "string"}, "example": example}}
-    return {"description": description, "content": content}

@@ -28,7 +28,7 @@ def leaderboard_routes(serving: Serving) -> Own:
         routers=[
             # First: `events` is no product, and no end of a range.
             live_routes(served.feeds(WORDS), serving.traffic, limits),
-            board_routes(serving, served, board, served.gather(composed)),
+            board_routes(serving, served, board, served.gather(composed), limits),
         ],
         rows=[board],
         page=Page(directory=Path(__file__).parent / "static", values={"depth": str(limits.most)}),

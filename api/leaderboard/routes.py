@@ -16,6 +16,7 @@ from api.reads.gather import Gather
 from api.reads.one_row import OneRow
 from api.reads.stores import KEEP_HEADER, MISSING_HEADER, ROW_HEADERS, UNAVAILABLE, UNKNOWN_HOSTS, described, next_page
 from api.serving import ServedStore, Serving
+from runtime.declaration import Limits
 from runtime.serving.view import Range
 
 BOARDS_PATH: Final = "/leaderboard"
@@ -30,7 +31,7 @@ _NOT_FOUND: Final = {"description": "No such board"}
 _INVALID: Final = {"description": "An id, a limit or a range that cannot be"}
 
 
-def board_routes(serving: Serving, served: ServedStore, board: OneRow, gather: Gather) -> APIRouter:
+def board_routes(serving: Serving, served: ServedStore, board: OneRow, gather: Gather, limits: Limits) -> APIRouter:
     """Return the routes below `/leaderboard`, and `/hosts/{productId}`.
 
     Args:
@@ -38,9 +39,10 @@ def board_routes(serving: Serving, served: ServedStore, board: OneRow, gather: G
         served: the store of the boards.
         board: answers for one board.
         gather: answers for many.
+        limits: of a board's entries.
     """
     router = APIRouter()
-    router.include_router(_boards(serving, board, gather))
+    router.include_router(_boards(serving, board, gather, limits))
 
     @router.get(
         "/hosts/{productId}",
@@ -54,10 +56,9 @@ def board_routes(serving: Serving, served: ServedStore, board: OneRow, gather: G
     return router
 
 
-def _boards(serving: Serving, board: OneRow, gather: Gather) -> APIRouter:
+def _boards(serving: Serving, board: OneRow, gather: Gather, limits: Limits) -> APIRouter:
     router = APIRouter(prefix=BOARDS_PATH, tags=["leaderboard"], responses={400: _INVALID, 503: UNAVAILABLE})
-    limits = board.limits
-    limit_parameter = limit_of(limits, "a board")
+    limit_parameter, default_limit = limit_of(limits, "a board"), limits.default
 
     @router.get(
         "",
@@ -71,7 +72,7 @@ def _boards(serving: Serving, board: OneRow, gather: Gather) -> APIRouter:
     )
     async def all_boards(
         request: Request,
-        limit: Annotated[HowMany, limit_parameter] = None,
+        limit: Annotated[HowMany, limit_parameter] = default_limit,
         page_size: PageSize = None,
         after: After = None,
         partial: Partial = False,
@@ -116,7 +117,7 @@ def _boards(serving: Serving, board: OneRow, gather: Gather) -> APIRouter:
         },
     )
     async def one_board(
-        request: Request, product_id: ProductId, limit: Annotated[HowMany, limit_parameter] = None
+        request: Request, product_id: ProductId, limit: Annotated[HowMany, limit_parameter] = default_limit
     ) -> Response:
         hop = is_hop(request.scope["headers"])
         return await serving.sent(request, await board.answer(product_id, limit_within(limit, limits), hop=hop))
@@ -131,7 +132,7 @@ def _boards(serving: Serving, board: OneRow, gather: Gather) -> APIRouter:
         request: Request,
         first: First,
         last: Last,
-        limit: Annotated[HowMany, limit_parameter] = None,
+        limit: Annotated[HowMany, limit_parameter] = default_limit,
         partial: Partial = False,
     ) -> Response:
         if first > last:

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from typing import Any, Final
 
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from api.http.answers import NO_STORE, Headers
+from api.http.answers import NO_STORE, Headers, header
 from api.http.traffic import Traffic
-from api.live.event_stream import EVENT_TYPE
+from api.live.event_stream import EVENT_TYPE, usable_id
 from api.live.feed import Reader
 from api.live.feeds import Feeds
 from api.live.feeds import Scope as FeedScope
 
 HEAD: Final = "leaderboard.head"
 """Set in the scope of a request that wants the headers alone."""
+
+HOW_IT_GOES_ON: Final = (
+    " Send the last `id` as `Last-Event-ID` to go on where a stream broke off. A comment comes every 15 s when nothing"
+    " else does. While no copy of a partition can answer the stream stays open and waits. It ends when its instance"
+    " stops; connect again after `retry` milliseconds, to any instance."
+)
+"""What every stream to clients says of itself."""
 
 
 class EventStream(Response):
@@ -99,3 +107,22 @@ async def _leave_with_client(receive: Receive, reader: Reader) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
     reader.leave()
+
+
+def stream_for(request: Request, feeds: Feeds, traffic: Traffic, scope: FeedScope) -> EventStream:
+    """Return the stream that answers a client.
+
+    Args:
+        request: what the client asks, and what it had last.
+        feeds: what the stream comes from.
+        traffic: counts the clients.
+        scope: what to send.
+    """
+    last_event_id = usable_id(header(request.scope["headers"], b"last-event-id"))
+    return EventStream(feeds, scope, last_event_id, traffic=traffic)
+
+
+def described_stream(description: str, example: str) -> dict[str, Any]:
+    """Return what the document of the routes says of a stream to clients."""
+    content = {EVENT_TYPE: {"schema": {"type": "string"}, "example": example}}
+    return {"description": description, "content": content}

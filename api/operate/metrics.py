@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import platform
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Final, TypeVar
@@ -193,6 +194,10 @@ def _stream(status: StreamStatus, measures: Measures, names: MetricNames) -> Ite
     yield _of(GaugeMetricFamily, "stream_state", "1 for the state of the stream.", ("state",), states if held else [])
     # What follows is about the stream of this instance: without one there is nothing to say, which is not 0.
     yield _gauge("stream_generation", "Generation that is worked on.", status.generation or None)
+    waits = (
+        [((status.waits_for,), time.time() - status.waits_since_s)] if status.waits_for and status.waits_since_s else []
+    )
+    yield _of(GaugeMetricFamily, "stream_waiting_seconds", "How long it waits for what.", ("what",), waits)
     yield _counter(*names.events, status.events if held else None)
     invalid = status.invalid if held else None
     yield _counter(*names.unusable, invalid)

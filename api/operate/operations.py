@@ -21,7 +21,7 @@ def operation_routes(components: Components) -> APIRouter:
     """
     router = APIRouter(tags=["operations"])
 
-    @router.get("/hosts", summary="Every instance and its tasks")
+    @router.get("/hosts", summary="Every instance and its tasks", response_model_exclude_none=True)
     async def hosts() -> list[Host]:
         return [
             Host(
@@ -30,6 +30,7 @@ def operation_routes(components: Components) -> APIRouter:
                 active=sorted(each.active),
                 standby=sorted(each.standby),
                 runs_stream=each.runs_stream,
+                stream_trouble=components.stream_trouble() if each.info == components.host else None,
             )
             for each in sorted(components.cluster().hosts, key=lambda host: host.info)
         ]

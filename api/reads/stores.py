@@ -1,4 +1,4 @@
-"""The routes that every topology has for its stores: what they are, one row, many, how many, who holds a key.
+"""The routes that every topology has for its stores: what they are, one row, many, live, how many, who holds a key.
 
 Each store has paths of its own, so that the document of the routes knows its keys, its columns and its limits.
 """
@@ -16,8 +16,19 @@ from pydantic import BeforeValidator, WithJsonSchema
 from api.http.answers import is_hop
 from api.http.errors import InvalidRequest, NoSuchKey, NoSuchStore, PartitionsUnavailable
 from api.http.key_route import KeyRoute
-from api.http.parameters import HowMany, Partial, limit_of, limit_within, page_size_of, page_within, parser_of
+from api.http.parameters import (
+    HowMany,
+    Partial,
+    limit_of,
+    limit_within,
+    page_size_of,
+    page_within,
+    parser_of,
+)
 from api.http.schemas import KeyHosts, StoreFacts
+from api.live.event_stream import Words
+from api.live.events import HOW_IT_GOES_ON, described_stream, stream_for
+from api.live.feeds import Feeds, Scope
 from api.operate.declared import columns_of, key_column
 from api.reads.framing import Rows
 from api.reads.gather import Gather
@@ -40,6 +51,24 @@ _ETAG: Final = {"ETag": "changes with the row; send it back as `If-None-Match`"}
 _INVALID: Final = {"description": "A key, a limit or a range that cannot be"}
 _PAGED_WITH: Final = ("from", "to", "limit", "page_size", "partial")
 
+_ONE_EXAMPLE: Final = (
+    'retry: 500\n\nid: 1f0c6a52e1b8a3d09f4e7c2b\nevent: row\ndata: {"word":"hello","count":2}\n\n:\n\n'
+)
+_ALL_EXAMPLE: Final = (
+    "retry: 500\n\n"
+    "event: reset\ndata: {}\n\n"
+    'id: 8b1f5c0a77d2-1\nevent: row\ndata: {"key":"hello","row":{"word":"hello","count":2}}\n\n'
+    'id: 8b1f5c0a77d2-1\nevent: complete\ndata: {"rows":1}\n\n:\n\n'
+)
+_ONE_EVENTS: Final = (
+    "`row`: the row, exactly as the route without `/events` gives it, at once and at each change; `gone`: there is no"
+    " row to show. A slow client gets the newest row." + HOW_IT_GOES_ON
+)
+_ALL_EVENTS: Final = (
+    "`reset`: forget every row, all come again; `row`: a key and its row; `gone`: the key has no row any more;"
+    " `complete`: from here on the client has every row in the cluster." + HOW_IT_GOES_ON
+)
+
 
 class _ServedRoutes:
     """What the routes of one store answer from."""
@@ -50,6 +79,7 @@ class _ServedRoutes:
         name, key_type = served.store.name, served.store.key.type
         self.row: OneRow = served.one_row(f"{self.path}/keys/{{key}}", lambda key: NoSuchKey(name, key_type.text(key)))
         self.gather: Gather = served.gather(listed)
+        self.feeds: Feeds = served.feeds(Words())
 
     async def facts(self, *, hop: bool) -> StoreFacts:
         """Return what the store is."""
@@ -101,6 +131,7 @@ def _routes_of(of: _ServedRoutes, serving: Serving) -> APIRouter:
     """Return the routes of one store."""
     store, limits = of.served.store, of.served.store.limits
     router = APIRouter(prefix=of.path, route_class=KeyRoute)
+    limit_parameter, default_limit = limit_of(limits, "a row"), None if limits is None else limits.default
     is_key = BeforeValidator(parser_of(store.key.type))
     schema = WithJsonSchema(dict(store.key.type.json_schema))
     row_schema = _row_schema(store)
@@ -134,7 +165,7 @@ def _routes_of(of: _ServedRoutes, serving: Serving) -> APIRouter:
         request: Request,
         first: Annotated[Any, is_key, schema, Query(alias="from", description="the lowest key, inclusive")] = None,
         last: Annotated[Any, is_key, schema, Query(alias="to", description="the highest key, inclusive")] = None,
-        limit: Annotated[HowMany, limit_of(limits, "a row")] = None,
+        limit: Annotated[HowMany, limit_parameter] = default_limit,
         page_size: Annotated[HowMany, page_size_of("at most so many rows; all when left out")] = None,
         after: Annotated[
             Any, is_key, schema, Query(description="only rows above this key, the last one of the page before")
@@ -166,10 +197,32 @@ def _routes_of(of: _ServedRoutes, serving: Serving) -> APIRouter:
     async def one_row(
         request: Request,
         key: Annotated[Any, is_key, schema, Path(description=f"a {store.key.name}, percent-encoded")],
-        limit: Annotated[HowMany, limit_of(limits, "a row")] = None,
+        limit: Annotated[HowMany, limit_parameter] = default_limit,
     ) -> Response:
         entries = limit_within(limit, limits)
         return await serving.sent(request, await of.row.answer(key, entries, hop=is_hop(request.scope["headers"])))
+
+    @router.get(
+        "/events",
+        summary=f"Every row of {store.name}, live",
+        response_class=Response,
+        responses={200: described_stream(_ALL_EVENTS, _ALL_EXAMPLE), 400: _INVALID},
+    )
+    async def all_events(request: Request, limit: Annotated[HowMany, limit_parameter] = default_limit) -> Response:
+        return stream_for(request, of.feeds, serving.traffic, Scope(limit_within(limit, limits)))
+
+    @router.get(
+        "/keys/{key}/events",
+        summary=f"One row of {store.name}, live",
+        response_class=Response,
+        responses={200: described_stream(_ONE_EVENTS, _ONE_EXAMPLE), 400: _INVALID},
+    )
+    async def events_of(
+        request: Request,
+        key: Annotated[Any, is_key, schema, Path(description=f"a {store.key.name}, percent-encoded")],
+        limit: Annotated[HowMany, limit_parameter] = default_limit,
+    ) -> Response:
+        return stream_for(request, of.feeds, serving.traffic, Scope(limit_within(limit, limits), key))
 
     @router.get(
         "/keys/{key}/host",

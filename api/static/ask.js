@@ -57,10 +57,15 @@ async function detailOf(response) {
   }
 }
 
-/** Return what JSON says, with ids as text: they are 64-bit integers, and JavaScript's numbers are not. */
-function parse(text) {
-  return JSON.parse(text.replace(/([{,])"(productId|playerId)":(-?\d+)/g, '$1"$2":"$3"'));
+let idFields = /$^/;
+
+/** Have fields of these names read as text: ids are 64-bit integers, and JavaScript's numbers are not. */
+export function readAsText(...names) {
+  idFields = new RegExp(`([{,])"(${names.join("|")})":(-?\\d+)`, "g");
 }
+
+/** Return what JSON says, with ids as text. */
+const parse = (text) => JSON.parse(text.replace(idFields, '$1"$2":"$3"'));
 
 /** Return the body of an answer as text. */
 export const textOf = (response) => reached(response.text());

@@ -13,6 +13,14 @@ export class Cluster {
   hosts = [];
   #said = new Map(); // address → what the instance said of itself
   #answeredMs = null;
+  #eventsMetric;
+  #eventsText;
+
+  /** `eventsMetric` counts what the stream has read, `eventsText` says so. */
+  constructor(eventsMetric = "leaderboard_source_records_total", eventsText = "Records read") {
+    this.#eventsMetric = eventsMetric;
+    this.#eventsText = eventsText;
+  }
 
   /** Ask until `signal`, while `may` allows it; `done` is called after each time. */
   async run(signal, may, done) {
@@ -32,7 +40,7 @@ export class Cluster {
     const limited = AbortSignal.any([signal, AbortSignal.timeout(10_000)]);
     this.hosts = await askJson("hosts", { signal: limited });
     this.#answeredMs = performance.now();
-    const metrics = readMetrics(await textOf(await ask("metrics", { signal: limited })));
+    const metrics = readMetrics(await textOf(await ask("metrics", { signal: limited })), this.#eventsMetric);
     const who = whose(metrics, this.hosts);
     if (who) this.#said.set(who, { ...metrics, atMs: performance.now() });
   }
@@ -51,7 +59,7 @@ export class Cluster {
       ["Instances", number(this.hosts.length)],
       ["Partitions", number(partitionsOf(this.hosts).size)],
       ["Stream", running ? (stream?.state ?? "runs") : "nobody runs it", running ? address(running) : ""],
-      ["Scores read", stream?.events === undefined ? "–" : number(stream.events)],
+      [this.#eventsText, stream?.events === undefined ? "–" : number(stream.events)],
       ["Furthest behind", behind.length ? plural(Math.max(...behind), "record") : "–"],
     ];
     byId("cluster-facts").replaceChildren(
@@ -109,7 +117,7 @@ function chips(partitions, kind) {
 }
 
 /** Return what an instance says of itself, from Prometheus text. */
-function readMetrics(text) {
+function readMetrics(text, eventsMetric) {
   const found = { lags: new Map(), active: new Set(), ready: true, state: undefined, events: undefined };
   for (const line of text.split("\n")) {
     const [, name, inBraces, value] = SAMPLE.exec(line) ?? [];
@@ -118,7 +126,7 @@ function readMetrics(text) {
     else if (name === "leaderboard_store_role" && labels.role === "active" && Number(value)) found.active.add(labels.partition);
     else if (name === "leaderboard_ready") found.ready = Number(value) === 1;
     else if (name === "leaderboard_stream_state" && Number(value)) found.state = labels.state.replace("_", " ");
-    else if (name === "leaderboard_score_events_total") found.events = Number(value);
+    else if (name === eventsMetric) found.events = Number(value);
   }
   return found;
 }

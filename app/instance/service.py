@@ -40,6 +40,7 @@ from runtime.copies.republisher import Republisher
 from runtime.errors import LeaderboardError
 from runtime.kafka.topics import create_missing, outputs_of
 from runtime.serving.views import views_of
+from runtime.spark.native_libraries import directory_for_libraries
 from runtime.stores.directory import StateDirectory
 
 if TYPE_CHECKING:
@@ -77,6 +78,8 @@ class Service:
         self._host = HostInfo.parse(settings.advertised)
         # First: by default the checkpoint is inside of it, and would take the blame.
         self._stores = StateDirectory(settings.state_dir, settings.application_id, names_of(topology))
+        # The stream may come here at any time.
+        directory_for_libraries(settings.state_dir)
         self._checkpoint = CheckpointWatch(settings.checkpoint_uri)
         self._stopping = False
         self._join_trouble = ""
@@ -114,6 +117,7 @@ class Service:
             host=self._host,
             ready=self.not_ready,
             measures=self._measures.now,
+            stream_trouble=self._stream.trouble,
             tokens=settings.tokens,
             sharing=settings.sharing,
             stopping=self._goodbye,
@@ -127,6 +131,10 @@ class Service:
     def stream_status(self) -> "StreamStatus | None":
         """What the stream thread says of itself; None while another instance runs the stream."""
         return self._stream.status
+
+    def stream_failures(self) -> tuple[int, str]:
+        """Return how often the stream has failed here, and why it does now; empty while it does not."""
+        return self._stream.failures()
 
     def not_ready(self) -> str | None:
         """Return why the instance should get no traffic, or None."""
@@ -221,6 +229,7 @@ class Service:
             master=settings.spark_master,
             driver_memory=settings.driver_memory,
             conf=settings.further_spark_conf,
+            app_name=self._topology.name,
             driver_flags=tuple(spark_class_data(jars).flags()),
         )
         stream = StreamSettings(

@@ -36,6 +36,7 @@ class StreamTask:
         self._thread: StreamThread | None = None
         self._last_thread: StreamThread | None = None
         self._cannot_be_made_since_s: float | None = None
+        self._cannot_be_made: tuple[int, str] = (0, "")
         self._failed_at_s = -math.inf
         self._turn = asyncio.Lock()
         self._changes: set[asyncio.Task[None]] = set()
@@ -57,6 +58,19 @@ class StreamTask:
         if fails:
             self._failed_at_s = now_s
         return fails
+
+    def failures(self) -> tuple[int, str]:
+        """Return how often the stream has failed here, and why it does now; empty while it does not."""
+        if self._thread is None:
+            return self._cannot_be_made
+        status = self._thread.status
+        return sum(status.failures.values()), status.error or ""
+
+    def trouble(self) -> str | None:
+        """Return why the stream does not get to work here; None when it does, or is elsewhere."""
+        if self._thread is None:
+            return self._cannot_be_made[1] or None
+        return self._thread.status.trouble(time.time())
 
     @property
     def status(self) -> "StreamStatus | None":
@@ -104,10 +118,12 @@ class StreamTask:
             try:
                 thread = await asyncio.to_thread(self._make)
                 self._cannot_be_made_since_s = None
+                self._cannot_be_made = (0, "")
                 return thread
             except Exception as error:
                 if self._cannot_be_made_since_s is None:
                     self._cannot_be_made_since_s = time.monotonic()
+                self._cannot_be_made = (self._cannot_be_made[0] + 1, str(error))
                 # Others believe that the stream runs here: what is missing may come back, and nothing else tells.
                 if str(error) != said:
                     said = str(error)
@@ -115,4 +131,5 @@ class StreamTask:
                     logger.error("the stream cannot start: %s", said, exc_info=not foreseen)
                 await asyncio.sleep(_TRY_AGAIN_AFTER_S)
         self._cannot_be_made_since_s = None
+        self._cannot_be_made = (0, "")
         return None

@@ -8,9 +8,9 @@ import errno
 import logging
 import os
 import re
+import shutil
 import socket
 import subprocess
-import tempfile
 import time
 import uuid
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,10 @@ from app.java.file_lock import file_lock
 from app.java.guarded_process import GuardedProcess
 from app.java.installed import Java, find_java
 from app.java.jars import Jars, ensure_jars
+from app.scratch import scratch_directory
 from runtime.kafka.connection import KafkaConnection
+from runtime.spark.java_environment import java_environment, own_directories_only, what_bars
+from runtime.spark.native_libraries import directory_for_libraries
 
 ADDRESS = "127.0.0.1"
 READY_DEADLINE_S = 60
@@ -128,9 +131,8 @@ class Broker:
         """
         if self.running:
             raise RuntimeError(f"the broker on {self._data_dir} runs already")
-        if "," in str(self._data_dir):
-            # Kafka would take it for several directories.
-            raise SetupError(f"the broker cannot write in {self._data_dir}", "choose a directory without a comma")
+        if (bar := what_bars(self._data_dir, rocksdb=False)) is not None:
+            raise SetupError(f"the broker cannot write in {self._data_dir}", f"choose a directory without {bar}")
         java, jars = find_java(), ensure_jars()
         flags = self._jvm_flags
         if flags is None:
@@ -170,12 +172,16 @@ class Broker:
         lock = self._own_data_dir()
         try:
             for tries_left in reversed(range(PORT_TRIES)):
-                java_command = [str(java.executable), *flags, *_JVM_FLAGS, *_log_flags(), "-cp", _class_path(jars)]
+                own = own_directories_only(self._temporary_directory(), self._data_dir)
+                java_flags = [*flags, *_JVM_FLAGS, *own, *_log_flags()]
+                java_command = [str(java.executable), *java_flags, "-cp", _class_path(jars)]
                 properties = self._write_properties()
                 self._format(java_command, properties)
                 log_start = self.log_path.stat().st_size if self.log_path.exists() else 0
                 command = [*java_command, "kafka.Kafka", str(properties)]
-                self._process = GuardedProcess(command, self.log_path, keep_open=[lock])
+                self._process = GuardedProcess(
+                    command, self.log_path, keep_open=[lock], environment=java_environment(os.environ)
+                )
                 try:
                     self._await_ready(log_start)
                     return
@@ -203,6 +209,13 @@ class Broker:
         except OSError as error:
             raise self._unwritable(error) from error
 
+    def _temporary_directory(self) -> Path:
+        """Return what the JVM takes for temporary files: native libraries for compressed records are run from it."""
+        own = self._data_dir / "tmp"
+        shutil.rmtree(own, ignore_errors=True)
+        own.mkdir(exist_ok=True)
+        return directory_for_libraries(own)
+
     def _unwritable(self, error: OSError) -> SetupError:
         return SetupError(f"the broker cannot write in {self._data_dir} ({error.strerror})", "choose another directory")
 
@@ -229,6 +242,7 @@ class Broker:
             with self.log_path.open("ab") as output:
                 done = subprocess.run(
                     [*java_command, *tool],
+                    env=java_environment(os.environ),
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=output,
@@ -290,7 +304,7 @@ def _free_ports(asked: int) -> tuple[int, int]:
 
 
 def _train(flag: str) -> None:
-    with tempfile.TemporaryDirectory() as scratch, Broker(Path(scratch), jvm_flags=[flag]):
+    with scratch_directory() as scratch, Broker(scratch, jvm_flags=[flag]):
         pass
 
 

@@ -17,6 +17,9 @@ from runtime.errors import LeaderboardError
 
 logger = logging.getLogger(__name__)
 
+_LAYOUT = 2
+"""Raised when the class path holds the same jars in another way: an archive fits one only."""
+
 _KEPT = 3
 """Archives of one program that are kept: an archive fits one installation only, and may be 200 MB."""
 
@@ -73,7 +76,7 @@ class ClassData:
 
 
 def _key(java: Java, class_path: Iterable[Path]) -> str:
-    found = hashlib.sha256(java.banner.encode())
+    found = hashlib.sha256(f"{_LAYOUT}\0{java.banner}".encode())
     for place, jar in enumerate(class_path):
         status = jar.stat()
         # In whole seconds, as the JVM compares them: the layers of an image keep no more.

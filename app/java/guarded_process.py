@@ -7,7 +7,7 @@ that file means that the parent is gone or wants the child to stop, so no signal
 import os
 import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 TERM_TO_KILL_S = 10
@@ -43,6 +43,7 @@ class GuardedProcess:
         log: the file that its output is appended to.
         keep_open: file descriptors that the child inherits.
         term_to_kill_s: how long it may take to end when it is asked to, in whole seconds.
+        environment: its own; by default that of this process.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class GuardedProcess:
         log: Path,
         keep_open: Sequence[int] = (),
         term_to_kill_s: int = TERM_TO_KILL_S,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self._term_to_kill_s = term_to_kill_s
         with log.open("ab") as output:
@@ -61,6 +63,7 @@ class GuardedProcess:
                 stderr=output,
                 pass_fds=keep_open,
                 start_new_session=True,
+                env=environment,
             )
 
     @property

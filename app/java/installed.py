@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.errors import SetupError
+from runtime.spark.java_environment import java_environment
 
 SUPPORTED_MAJORS = (17, 21)
 VERSION_DEADLINE_S = 30
@@ -38,7 +39,7 @@ def find_java(environ: Mapping[str, str] | None = None) -> Java:
     """
     environ = os.environ if environ is None else environ
     executable = _locate(environ)
-    banner = _banner(executable)
+    banner = _banner(executable, environ)
     match = _VERSION.search(banner)
     if match is None:
         raise SetupError(f"{executable} -version does not tell a version", _FIX)
@@ -61,10 +62,15 @@ def _locate(environ: Mapping[str, str]) -> Path:
     return Path(found)
 
 
-def _banner(executable: Path) -> str:
+def _banner(executable: Path, environ: Mapping[str, str]) -> str:
     try:
         done = subprocess.run(
-            [executable, "-version"], capture_output=True, text=True, timeout=VERSION_DEADLINE_S, check=True
+            [executable, "-version"],
+            env=java_environment(environ),
+            capture_output=True,
+            text=True,
+            timeout=VERSION_DEADLINE_S,
+            check=True,
         )
     except (OSError, subprocess.SubprocessError) as error:
         raise SetupError(f"{executable} does not run ({error})", _FIX) from error

@@ -6,20 +6,24 @@
 
 import hashlib
 import logging
+import os
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from platformdirs import user_cache_path
 
 from app.errors import SetupError
 from app.java.file_lock import file_lock
 from app.java.installed import Java, find_java
+from app.scratch import scratch_directory
+from runtime.spark.java_environment import java_environment, own_directories_only
 
 IVY_XML = Path(__file__).with_name("ivy.xml")
 JARS_LOCK = Path(__file__).with_name("jars.lock")
@@ -55,6 +59,11 @@ def ensure_jars(cache: Path | None = None) -> Jars:
         SetupError: they cannot be fetched, a checksum differs, or the cache cannot be written.
     """
     cache = cache or user_cache_path("leaderboard") / "jars"
+    if os.pathsep in str(cache):
+        raise SetupError(
+            f"the jars' cache {cache} cannot be used, since a path ends at {os.pathsep} on Java's class path",
+            "set XDG_CACHE_HOME to another directory",
+        )
     checksums = _read_lock(JARS_LOCK)
     directory = cache / _key()
     if not _is_complete(directory, checksums):
@@ -77,8 +86,8 @@ def relock() -> int:
     Raises:
         SetupError: the jars cannot be fetched.
     """
-    with tempfile.TemporaryDirectory() as scratch:
-        found = _retrieve(Path(scratch))
+    with scratch_directory() as scratch:
+        found = _retrieve(scratch)
     JARS_LOCK.write_text("".join(f"{digest}  {name}\n" for name, digest in sorted(found.items())))
     return len(found)
 
@@ -130,7 +139,7 @@ def _retrieve(directory: Path) -> dict[str, str]:
     java = find_java()
     sys.stderr.write("leaderboard: fetching the pinned jars (about 55 MB, once)\n")
     # Ivy's own cache is left out of the user's home: a half-written one there would break later fetches.
-    with tempfile.TemporaryDirectory() as ivy_cache:
+    with tempfile.TemporaryDirectory(dir=directory) as ivy_cache:
         _run_ivy(java, Path(ivy_cache), f"{directory}/[conf]/[artifact]-[revision].[ext]")
     return {
         str(jar.relative_to(directory)): hashlib.sha256(jar.read_bytes()).hexdigest()
@@ -140,9 +149,11 @@ def _retrieve(directory: Path) -> dict[str, str]:
 
 def _run_ivy(java: Java, ivy_cache: Path, pattern: str) -> None:
     options = ["-ivy", str(IVY_XML), "-cache", str(ivy_cache), "-retrieve", pattern, "-confs", "spark", "broker"]
+    flags = [f"-Divy.home={ivy_cache}", *own_directories_only(ivy_cache, ivy_cache), *_proxy_flags(os.environ)]
     try:
         done = subprocess.run(
-            [str(java.executable), f"-Divy.home={ivy_cache}", "-jar", str(_ivy_jar()), *options],
+            [str(java.executable), *flags, "-jar", str(_ivy_jar()), *options],
+            env=java_environment(os.environ),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -155,6 +166,20 @@ def _run_ivy(java: Java, ivy_cache: Path, pattern: str) -> None:
     logger.debug("Ivy says:\n%s", done.stdout)
     if done.returncode != 0:
         raise SetupError(f"the jars cannot be fetched ({_reason(done.stdout)})", _OFFLINE_FIX)
+
+
+def _proxy_flags(environ: Mapping[str, str]) -> list[str]:
+    """Return the flags that send Java the way that pip and curl take: Java itself reads no variable of proxies."""
+    flags = []
+    for scheme in ("http", "https"):
+        proxy = environ.get(f"{scheme}_proxy") or environ.get(f"{scheme}_proxy".upper())
+        if proxy:
+            url = urlsplit(proxy if "://" in proxy else f"//{proxy}")
+            flags += [f"-D{scheme}.proxyHost={url.hostname}", f"-D{scheme}.proxyPort={url.port or 80}"]
+    direct = [host.strip() for host in (environ.get("no_proxy") or environ.get("NO_PROXY") or "").split(",")]
+    # To Java a host is direct with its name alone, to others its subdomains are, too.
+    hosts = [each for host in direct if host for each in (host.lstrip("."), f"*.{host.lstrip('.')}")]
+    return [*flags, f"-Dhttp.nonProxyHosts={'|'.join(hosts)}"] if flags and hosts else flags
 
 
 _OFFLINE_FIX = "go online and run `leaderboard jars` once, or copy the cache directory from a machine that has it"

@@ -4,7 +4,6 @@ It is made by `leaderboard jars` and the demo, never by an instance: a start mus
 """
 
 import asyncio
-import tempfile
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -17,6 +16,7 @@ from app.java.class_data import ClassData
 from app.java.installed import find_java
 from app.java.jars import Jars, ensure_jars
 from app.load import load, sample_files
+from app.scratch import scratch_directory
 from app.topologies import LEADERBOARD, load_application
 from runtime.kafka.inspected import Judged
 from runtime.keys import KeyValue
@@ -46,20 +46,20 @@ def make_spark_class_data() -> None:
 
 
 def _train(flag: str) -> None:
-    with tempfile.TemporaryDirectory() as scratch, Broker(Path(scratch) / "kafka") as broker:
+    with scratch_directory() as scratch, Broker(scratch / "kafka") as broker:
         application = load_application(LEADERBOARD, depth=_DEPTH)
         topology = application.topology
         asyncio.run(load(broker.connection, topology, sample_files(topology, application.samples)))
         spark = SparkSettings(
             kafka=broker.connection,
             jars=ensure_jars().spark,
-            work_dir=Path(scratch) / "spark",
-            log_file=Path(scratch) / "spark.log",
+            work_dir=scratch / "spark",
+            log_file=scratch / "spark.log",
             driver_flags=(flag,),
             exit_within_s=_WRITTEN_WITHIN_S,
         )
         thread = StreamThread(
-            StreamSettings(topology, spark, "training", (Path(scratch) / "checkpoint").as_uri()), _SampleTables(), {}
+            StreamSettings(topology, spark, "training", (scratch / "checkpoint").as_uri()), _SampleTables(), {}
         )
         thread.start()
         try:
@@ -73,7 +73,8 @@ def _await_real_time(thread: StreamThread) -> None:
     deadline = time.monotonic() + _TRAINED_WITHIN_S
     while thread.status.state is not StreamState.RUNNING:
         if thread.status.state is StreamState.ERROR or time.monotonic() > deadline:
-            raise SetupError(f"the training run ended in {thread.status}", "start without an archive")
+            reason = thread.status.error or f"it was still {thread.status.state.value}"
+            raise SetupError(f"the training run did not get to work ({reason})", "start without an archive")
         time.sleep(_POLL_S)
 
 

@@ -21,10 +21,13 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from api.http.answers import Answer
 from api.http.errors import InvalidRequest, RequestTooLarge, problem
-from app.server.whole_answer import WholeAnswer, sent_at_once
+from app.server.whole_answer import AnswerUntilTheEnd, WholeAnswer, sent_at_once
 
 _AT_ONCE: Final = struct.pack("ii", 1, 0)
 """Of SO_LINGER: wait for nothing."""
+
+_WITHOUT_CHUNKS: Final = ("0.9", "1.0")
+"""Versions of HTTP whose clients take no answer in chunks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,7 +198,8 @@ class Connection(HttpToolsProtocol):
 
     def _start_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         self._answering = cycle
-        send = WholeAnswer(cycle).send
+        knows_chunks = cycle.scope["http_version"] not in _WITHOUT_CHUNKS
+        send = WholeAnswer(cycle).send if knows_chunks else AnswerUntilTheEnd(cycle).send
         # Starlette's type of a message is wider than uvicorn's.
         super()._start_asgi_task(cycle, lambda scope, receive, _: app(scope, receive, send))  # type: ignore[arg-type]
 

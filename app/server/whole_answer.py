@@ -2,7 +2,8 @@
 
 uvicorn searches each name and value of an answer for what would end a line, and writes head and body apart. Here the
 line ends of the whole head are counted, and head and body go out together (decision 9), but for a body that many may
-read at once and slowly. Whatever else an application sends, or a connection needs, is left to uvicorn.
+read at once and slowly. Whatever else an application sends, or a connection needs, is left to uvicorn,
+but for answers without a length to clients of HTTP/1.0.
 """
 
 from __future__ import annotations
@@ -48,6 +49,36 @@ class WholeAnswer:
         if message.get("more_body") or not sent_at_once(self._cycle, start["status"], start.get("headers", []), body):
             await self._cycle.send(start)
             await self._cycle.send(message)
+
+
+class AnswerUntilTheEnd:
+    """The `send` of one request of HTTP/1.0, as ASGI has it: such a client knows no chunks.
+
+    uvicorn sends an answer without a length in chunks to everybody. To these clients it goes out as it is, and ends
+    with the connection (RFC 9112 section 6.3).
+
+    Args:
+        cycle: uvicorn's request and response.
+    """
+
+    __slots__ = ("_cycle", "_has_length")
+
+    def __init__(self, cycle: RequestResponseCycle) -> None:
+        self._cycle: Any = cycle
+        self._has_length = True
+        # Nor do they wait for a leave to send their body (RFC 9110 section 10.1.1).
+        self._cycle.waiting_for_100_continue = False
+
+    async def send(self, message: Message) -> None:
+        """Send a message."""
+        if message["type"] == "http.response.start":
+            self._has_length = any(name.lower() == _LENGTH for name, _ in message.get("headers", []))
+            if not self._has_length:
+                self._cycle.keep_alive = self._cycle.chunked_encoding = False
+        elif not self._has_length:
+            # As much as comes is what has to come.
+            self._cycle.expected_content_length = len(message.get("body", b""))
+        await self._cycle.send(message)
 
 
 def sent_at_once(cycle: Any, status: int, headers: Headers, body: bytes) -> bool:

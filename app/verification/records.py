@@ -20,7 +20,7 @@ MAX_DIGITS: Final = 1000
 MAX_BYTES: Final = 16 * 1024 * 1024
 """Of a key, and of a value; a record that has more of either cannot be used."""
 
-MAX_TIME_MS: Final = 9_223_372_036_854_775
+MAX_TIME_MS: Final = 9_000_000_000_000_000
 """Before and after 1970; a score event that says to be from any other time cannot be used."""
 
 _INTEGER: Final = re.compile(r"0|-?[1-9][0-9]{0,18}")
@@ -53,7 +53,7 @@ class _NumberText(str):
 
 def judge_score_at(timestamp_ms: int, key: bytes | None, value: bytes | None) -> Score | None:
     """Return the score event that a record is, or None when it cannot be used."""
-    if not -MAX_TIME_MS <= timestamp_ms <= MAX_TIME_MS or _is_too_large(key):
+    if abs(timestamp_ms) > MAX_TIME_MS or _is_too_large(key):
         return None
     return judge_score(value)
 

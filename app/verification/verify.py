@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from app.java.jars import ensure_jars
 from app.java.spark_class_data import spark_class_data
+from app.scratch import scratch_directory
 from app.settings import Settings
 from app.verification.comparison import Names, Served, compare
 from app.verification.expected import Expectation
@@ -123,8 +123,7 @@ def _retried(attempt: Callable[[], T], deadline_s: float) -> T:
 def _spark(settings: Settings) -> Iterator[tuple[Spark, Path]]:
     """Start a Spark of one's own on this machine, with a directory that is gone afterwards."""
     jars = ensure_jars()
-    with tempfile.TemporaryDirectory(prefix="leaderboard-verify-") as name:
-        directory = Path(name)
+    with scratch_directory("leaderboard-verify-") as directory:
         own = SparkSettings(
             kafka=settings.kafka,
             jars=jars.spark,

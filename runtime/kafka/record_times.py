@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from runtime.kafka.unreadable import FURTHEST_MS
+from runtime.records import FURTHEST_MS
 
 _TYPE: Final = "message.timestamp.type"
 _AFTER: Final = "message.timestamp.after.max.ms"

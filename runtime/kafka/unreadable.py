@@ -1,8 +1,9 @@
 """Records that Spark's Kafka source cannot read, whatever is in them: one of them ends every query that meets it.
 
 Spark keeps a time as 64 bits of microseconds. The source turns a record's milliseconds into that before any expression
-sees the record, so a timestamp in nanoseconds, which Kafka may take, is an error there. And a record is read whole,
-several times over: one that is large enough takes the heap, and a few kilobytes may be compressed from that.
+sees the record, so a timestamp in nanoseconds, which Kafka may take, is an error there; and a bounded read changes the
+calendar of each, which takes some thousand years of room. A record is read whole, several times over: one that is large
+enough takes the heap, and a few kilobytes may be compressed from that.
 
 Kafka's clients in Python read them all the same. Here they are found, after a query has failed.
 """
@@ -22,12 +23,9 @@ from runtime.errors import BrokerUnavailable
 from runtime.kafka.clients import stop_client
 from runtime.kafka.connection import KafkaConnection
 from runtime.kafka.errors import kafka_errors
-from runtime.records import LARGEST_BYTES, TIMESTAMP_REASON, TOO_LARGE
+from runtime.records import FURTHEST_MS, LARGEST_BYTES, TIMESTAMP_REASON, TOO_LARGE
 
 Record: TypeAlias = "ConsumerRecord[bytes, bytes]"
-
-FURTHEST_MS: Final = (2**63 - 1) // 1000
-"""From 1970, either way: as many microseconds fit into 64 bits."""
 
 _POLL_MS: Final = 200
 _FETCH_BYTES: Final = 2 << 20
@@ -68,7 +66,7 @@ def may_be_of_a_record(failure: str) -> bool:
 
 def why_unreadable(timestamp_ms: int, key: bytes | None, value: bytes | None) -> str | None:
     """Return why Spark cannot be given a record, None when it can."""
-    if not -FURTHEST_MS <= timestamp_ms <= FURTHEST_MS:
+    if abs(timestamp_ms) > FURTHEST_MS:
         return TIMESTAMP_REASON
     if len(value or b"") > LARGEST_BYTES or len(key or b"") > LARGEST_BYTES:
         return TOO_LARGE

@@ -13,26 +13,30 @@ import logging
 import os
 import shutil
 import subprocess
+import sys
+import tempfile
 import threading
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from py4j.java_gateway import JavaGateway
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
-from pyspark.java_gateway import launch_gateway
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from runtime.errors import QueryFailed, StateUnusable
 from runtime.kafka.connection import KafkaConnection
 from runtime.kafka.unreadable import OffsetRange
+from runtime.spark.driver_jvm import SPARK_HOME, driver_command, forward_log, options_of, start_driver
+from runtime.spark.java_environment import java_environment, own_directories_only, what_bars
+from runtime.spark.kafka_clients import read_options, write_options
+from runtime.spark.native_libraries import directory_for_libraries
 
 logger = logging.getLogger(__name__)
 
@@ -42,10 +46,6 @@ SPARE_SLOTS: Final = 4
 TASKS_BESIDE: Final = 2
 """Tasks of a stage beside the query; two stages may run at once. With more than the spare slots could hold, the query's
 next batch, which needs all of its slots at once, would find some taken, and fail."""
-
-_JVM_NICENESS: Final = 10
-"""Where the cores are all taken, what fills the stores and answers comes before what makes new results: one that
-waits for its reader is no fresher, and reads go on while the stream catches up."""
 
 _EXIT_WITHIN_S: Final = 3.0
 """How long a session with executors elsewhere may take to tell them."""
@@ -60,20 +60,18 @@ COMMITTED_ONLY: Final = {"kafka.isolation.level": "read_committed"}
 _BULK_OPTIONS: Final = {"kafka.max.poll.records": "20000", "kafka.max.partition.fetch.bytes": str(2 * 2**20)}
 """After that Spark's source fetches anew what it had not polled yet."""
 
-_OFFSETS_PER_BATCH: Final = 2_000_000
-"""Of catching up: each batch is a commit, from which a start after a failure goes on, and takes a second of its own."""
+_LOOPBACK: Final = "127.0.0.1"
 
 _JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
+_DEFAULT_JAVA_OPTIONS: Final = "spark.driver.defaultJavaOptions"
 _CLASS_PATH: Final = "spark.driver.extraClassPath"
+_LIBRARY_PATH: Final = "spark.driver.extraLibraryPath"
 
 _FIRST_COMPILER_ALONE: Final = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=128m")
 """A start and a take-over are mostly compilation on few cores, and half as much CPU time without the second compiler.
 
 With one compiler a JVM takes 48 MB for what it compiles. Each query brings new code, and when that was full, after some
 minutes, nothing was compiled any more until half of it was thrown away."""
-
-_OF_THE_JVM: Final = ("# ", "OpenJDK ", "Java HotSpot", "java.lang.OutOfMemoryError", "Exception in thread ")
-"""What lines begin with by which a JVM says why it ends, or that it is in trouble. No log of Spark's has them."""
 
 _LOCAL_CHECKPOINT: Final = {
     "spark.sql.streaming.checkpointFileManagerClass": (
@@ -99,6 +97,8 @@ class SparkSettings:
         log_file: where Spark logs.
         driver_flags: further flags of the driver's JVM.
         app_name: what the session is called.
+        offsets_per_batch: of catching up. Each batch is a commit, from which a start after a failure goes on, and takes
+            a second of its own.
         exit_within_s: how long the session and the JVM may take to end in order before the JVM is killed. By default no
             time when there are no executors elsewhere: a query that was stopped has left nothing undone, and whoever
             takes over waits for this.
@@ -113,6 +113,7 @@ class SparkSettings:
     conf: Mapping[str, str] = field(default_factory=dict)
     driver_flags: tuple[str, ...] = ()
     app_name: str = "leaderboard"
+    offsets_per_batch: int = 2_000_000
     exit_within_s: float | None = None
 
     @property
@@ -144,23 +145,34 @@ class Spark:
         self.both_compilers = both_compilers or settings.master != "local"
         _make_empty(settings.work_dir)
         settings.log_file.parent.mkdir(parents=True, exist_ok=True)
+        self._temporary = _temporary_directory(settings.work_dir)
         with translated():
-            own = _conf(settings, slots, shuffle_partitions, both_compilers=self.both_compilers)
-            if ignored := sorted((settings.conf.keys() & own.keys()) - {_JAVA_OPTIONS, _CLASS_PATH}):
+            own = _conf(settings, slots, shuffle_partitions)
+            if ignored := sorted((settings.conf.keys() & own.keys()) - {_CLASS_PATH}):
                 logger.warning("the topology needs its own %s: what was set is ignored", ", ".join(ignored))
-            conf = SparkConf(loadDefaults=False).setAll(list({**settings.conf, **own}.items()))
-            # What the JVM starts with is on its command line, where everyone can read it: no more than has to be.
-            at_start = [
-                (name, value) for name, value in conf.getAll() if name in own or name.startswith("spark.driver.")
-            ]
-            gateway, printed = _start_jvm(SparkConf(loadDefaults=False).setAll(at_start))
+            conf = {**_defaults(settings), **settings.conf, **own}
+            gateway = self._start_jvm(conf, own)
             self._jvm_process: subprocess.Popen[bytes] = gateway.proc
-            threading.Thread(target=_forward_log, args=(printed,), name="spark-log", daemon=True).start()
+            forward_log(self._jvm_process)
             try:
-                self.session = SparkSession(SparkContext(conf=conf, gateway=gateway))
+                spark_conf = SparkConf(loadDefaults=False).setAll(list(conf.items()))
+                self.session = SparkSession(SparkContext(conf=spark_conf, gateway=gateway))
+                # By default Spark starts the `python3` of PATH, which need not have what this one has.
+                self.session.sparkContext.pythonExec = sys.executable
             except BaseException:
                 self.close()
                 raise
+
+    def _start_jvm(self, conf: Mapping[str, str], own: Mapping[str, str]) -> JavaGateway:
+        """Start the JVM: what it is told then is on its command line, where everyone can read it."""
+        settings = self.settings
+        at_start = {name: value for name, value in conf.items() if name in own or name.startswith("spark.driver.")}
+        at_start.pop(_JAVA_OPTIONS, None)
+        flags = _flags(settings, self._temporary, both_compilers=self.both_compilers)
+        environment = _environment(settings)
+        class_path = [*map(str, settings.jars), *filter(None, [settings.conf.get(_CLASS_PATH)])]
+        command = driver_command(environment, flags, class_path, at_start)
+        return start_driver(command, environment, settings.work_dir)
 
     @property
     def alive(self) -> bool:
@@ -199,7 +211,11 @@ class Spark:
         except subprocess.TimeoutExpired:
             self._jvm_process.kill()
             self._jvm_process.wait()
-        shutil.rmtree(self.settings.work_dir, ignore_errors=True)
+        self._remove_directories()
+
+    def _remove_directories(self) -> None:
+        for directory in {self.settings.work_dir, self._temporary}:
+            shutil.rmtree(directory, ignore_errors=True)
 
     def events(self, topic: str, *, catching_up: bool) -> DataFrame:
         """Return a topic as a stream, as Spark's Kafka source gives it.
@@ -210,14 +226,14 @@ class Spark:
         """
         reader = (
             self.session.readStream.format("kafka")
-            .options(**self._kafka_options(), **COMMITTED_ONLY)
+            .options(**read_options(self.settings.kafka), **COMMITTED_ONLY)
             .option("subscribe", topic)
             .option("startingOffsets", "earliest")
             # Retention may have taken records that an old offset names; the stream goes on with what there is.
             .option("failOnDataLoss", "false")
         )
         if catching_up:
-            reader = reader.option("maxOffsetsPerTrigger", _OFFSETS_PER_BATCH)
+            reader = reader.option("maxOffsetsPerTrigger", self.settings.offsets_per_batch)
             reader = reader.options(**_BOUNDED_OPTIONS, **_BULK_OPTIONS)
         return reader.load()
 
@@ -225,7 +241,7 @@ class Spark:
         """Return what a result topic holds now, as a bounded read: `key`, `value`, `headers` and others."""
         return (
             self.session.read.format("kafka")
-            .options(**self._kafka_options())
+            .options(**read_options(self.settings.kafka))
             .options(**_BOUNDED_OPTIONS)
             .option("subscribe", topic)
             .option("includeHeaders", value=True)
@@ -247,7 +263,7 @@ class Spark:
         }
         return (
             self.session.read.format("kafka")
-            .options(**self._kafka_options(), **COMMITTED_ONLY)
+            .options(**read_options(self.settings.kafka), **COMMITTED_ONLY)
             .options(**_BOUNDED_OPTIONS)
             .option("includeHeaders", value=True)
             .option("assign", json.dumps({topic: list(ranges)}))
@@ -270,12 +286,9 @@ class Spark:
         """
         for setting, value in checkpoint_conf(checkpoint).items():
             self.session.conf.set(setting, value)
-        writer = results.writeStream.format("kafka").options(**self._kafka_options()).option("topic", topic)
-        writer = writer.option("checkpointLocation", checkpoint).outputMode("update").queryName(name)
-        return writer.trigger(**trigger).start()
-
-    def _kafka_options(self) -> dict[str, str]:
-        return {f"kafka.{name}": value for name, value in self.settings.kafka.for_java().items()}
+        writer = results.writeStream.format("kafka").options(**write_options(self.settings.kafka))
+        writer = writer.option("topic", topic).option("checkpointLocation", checkpoint)
+        return writer.outputMode("update").queryName(name).trigger(**trigger).start()
 
 
 def checkpoint_conf(uri: str) -> Mapping[str, str]:
@@ -319,6 +332,8 @@ def _innermost(thrown: Any) -> str | None:
 
 
 def _make_empty(directory: Path) -> None:
+    if (bar := what_bars(directory, rocksdb=True)) is not None:
+        raise StateUnusable(f"Spark cannot work in {directory}: its path has {bar}")
     try:
         if directory.exists():
             shutil.rmtree(directory)
@@ -327,26 +342,71 @@ def _make_empty(directory: Path) -> None:
         raise StateUnusable(f"{directory} cannot be emptied: {error.strerror or error}") from error
 
 
-def _conf(settings: SparkSettings, slots: int, shuffle_partitions: int, *, both_compilers: bool) -> dict[str, str]:
-    state_store = "spark.sql.streaming.stateStore"
-    java_options = [
+def _temporary_directory(work_dir: Path) -> Path:
+    """Return what the JVM takes for temporary files and native libraries; another one where nothing can be executed."""
+    found = directory_for_libraries(work_dir)
+    return found if found == work_dir else Path(tempfile.mkdtemp(prefix="leaderboard-spark-", dir=found))
+
+
+def _environment(settings: SparkSettings) -> dict[str, str]:
+    """Return the environment of the driver: of its Spark, and of the Python that it may start for a function."""
+    environment = java_environment(os.environ, for_cluster=not settings.is_alone)
+    library_path = settings.conf.get(_LIBRARY_PATH)
+    return {
+        # This machine's name need not resolve where nobody else asks for it.
+        **({"SPARK_LOCAL_IP": _LOOPBACK} if settings.is_alone else {}),
+        **({"LD_LIBRARY_PATH": library_path} if library_path else {}),
+        **environment,
+        "SPARK_HOME": str(SPARK_HOME),
+        # There is none: nothing but what is set here.
+        "SPARK_CONF_DIR": str(settings.work_dir / "conf"),
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+    }
+
+
+def _flags(settings: SparkSettings, temporary: Path, *, both_compilers: bool) -> list[str]:
+    """Return the flags of the JVM.
+
+    Args:
+        settings: how Spark runs.
+        temporary: its directory for temporary files and native libraries.
+        both_compilers: whether it has its second compiler.
+    """
+    return [
+        f"-Xmx{settings.driver_memory}",
+        *options_of(settings.conf.get(_DEFAULT_JAVA_OPTIONS, "")),
         *(() if both_compilers else _FIRST_COMPILER_ALONE),
-        f'-Dlog4j2.configurationFile="{resources.files("runtime.spark") / "spark-log4j2.properties"}"',
-        f'-Dleaderboard.spark.log="{settings.log_file}"',
-        f'-Djava.io.tmpdir="{settings.work_dir}"',
-        *(f'"{flag}"' for flag in settings.driver_flags),
+        *own_directories_only(temporary, settings.log_file.parent),
+        f"-Dlog4j2.configurationFile={resources.files('runtime.spark') / 'spark-log4j2.properties'}",
+        f"-Dleaderboard.spark.log={settings.log_file}",
+        f"-Dleaderboard.spark.log.pattern={_as_pattern(settings.log_file)}.%i",
+        *settings.driver_flags,
         # Last, and so with the last word where two contradict each other.
-        settings.conf.get(_JAVA_OPTIONS, ""),
+        *options_of(settings.conf.get(_JAVA_OPTIONS, "")),
     ]
+
+
+def _as_pattern(path: Path) -> str:
+    """Return a path as Log4j reads it where it fills in numbers, dates and variables."""
+    return str(path).replace("%", "%%").replace("${", "$${")
+
+
+def _defaults(settings: SparkSettings) -> dict[str, str]:
+    """Return settings of Spark that others may take the place of."""
+    # By default a directory in /tmp, where object stores keep what they are about to send.
+    return {"spark.hadoop.hadoop.tmp.dir": str(settings.work_dir / "hadoop")}
+
+
+def _conf(settings: SparkSettings, slots: int, shuffle_partitions: int) -> dict[str, str]:
+    state_store = "spark.sql.streaming.stateStore"
     # Without executors elsewhere nobody outside has to reach the driver: whoever does may run code in it.
-    addresses = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"} if settings.is_alone else {}
+    addresses = {"spark.driver.host": _LOOPBACK, "spark.driver.bindAddress": _LOOPBACK} if settings.is_alone else {}
     return {
         **addresses,
         **_jars(settings),
         "spark.app.name": settings.app_name,
         "spark.master": f"local[{slots}]" if settings.master == "local" else settings.master,
         "spark.driver.memory": settings.driver_memory,
-        _JAVA_OPTIONS: " ".join(java_options),
         "spark.local.dir": str(settings.work_dir),
         "spark.sql.warehouse.dir": str(settings.work_dir / "warehouse"),
         # Spark's own words, and those for what Kafka's clients are given that is secret as well.
@@ -386,56 +446,3 @@ def _jars(settings: SparkSettings) -> dict[str, str]:
     of_others = settings.conf.get(_CLASS_PATH)
     class_path = {_CLASS_PATH: os.pathsep.join([*map(str, settings.jars), *filter(None, [of_others])])}
     return class_path if settings.is_alone else {**class_path, "spark.jars": ",".join(map(str, settings.jars))}
-
-
-def _start_jvm(conf: SparkConf) -> tuple[JavaGateway, IO[bytes]]:
-    """Start a JVM.
-
-    Returns:
-        The way to it and what it prints.
-
-    Raises:
-        QueryFailed: it ended at once.
-    """
-
-    def start(output: IO[bytes]) -> JavaGateway:
-        os.nice(_JVM_NICENESS)
-        # A group of its own: Ctrl-C in a terminal reaches this process, which then stops Spark in order. Not a session
-        # of its own: Linux compares niceness only within one.
-        popen_kwargs = {"stdout": output, "stderr": output, "process_group": 0}
-        return launch_gateway(conf, popen_kwargs)  # type: ignore[no-untyped-call]
-
-    reading, writing = os.pipe()
-    with contextlib.ExitStack() as opened:
-        printed = opened.enter_context(os.fdopen(reading, "rb"))
-        # On Linux a niceness is a thread's, and a process inherits that of the thread that starts it. Set from outside
-        # it would hold for the JVM's first thread alone.
-        with os.fdopen(writing, "wb") as output, ThreadPoolExecutor(1) as thread:
-            started = thread.submit(start, output)
-        try:
-            gateway = started.result()
-        except PySparkException as error:
-            raise QueryFailed(f"Spark's JVM did not start: {_last_words(printed.read())}") from error
-        opened.pop_all()
-        return gateway, printed
-
-
-def _last_words(printed: bytes) -> str:
-    """Return what a JVM said before it ended, without warnings, stack traces and how `spark-submit` is used."""
-    lines = printed.decode(errors="replace").splitlines()
-    said = [line for line in lines if line and not line.startswith(("WARN", "Usage:", " ", "\t"))]
-    return " ".join(said[:2]) or "it said nothing"
-
-
-def _forward_log(stream: IO[bytes]) -> None:
-    """Pass on what Spark logs at WARN and above; anything else is what the JVM prints itself."""
-    levels = {"WARN": logging.WARNING, "ERROR": logging.ERROR, "FATAL": logging.CRITICAL}
-    with stream:
-        for line in stream:
-            text = line.decode(errors="replace").rstrip()
-            level, _, rest = text.partition("\t")
-            source, _, message = rest.partition("\t")
-            if level in levels:
-                logger.log(levels[level], "%s: %s", source, message)
-            elif text:
-                logger.log(logging.WARNING if text.startswith(_OF_THE_JVM) else logging.DEBUG, "%s", text)

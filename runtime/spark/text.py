@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from runtime.records import NO_VALUE, NOT_UTF8, TOO_LARGE
+from runtime.records import FURTHEST_MS, NO_VALUE, NOT_UTF8, TIMESTAMP_REASON, TOO_LARGE
 from runtime.spark.sizes import too_large
 
 
@@ -22,6 +22,7 @@ def judge(records: DataFrame) -> DataFrame:
     reason = (
         F.when(F.col("value").isNull(), NO_VALUE)
         .when(too_large(records), TOO_LARGE)
+        .when(F.abs(F.unix_millis("timestamp")) > FURTHEST_MS, TIMESTAMP_REASON)
         .when(~F.is_valid_utf8(text), NOT_UTF8)
     )
     return records.select(reason.alias("reason"), text, "partition", "offset", "timestamp")

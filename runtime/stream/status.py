@@ -13,6 +13,10 @@ from runtime.histogram import Histogram
 _BATCH_BOUNDS_S: Final = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 
 
+_LONG_S: Final = 30.0
+"""A start on a busy machine takes less."""
+
+
 class StreamState(Enum):
     """The states of the stream thread.
 
@@ -69,6 +73,8 @@ class StreamStatus:
     Attributes:
         state: where it is in its diagram.
         error: why it is in ERROR, else None.
+        waits_for: what has to come before it goes on, None while nothing has to.
+        waits_since_s: since when, as wall-clock time in seconds.
         generation: the generation that it works on, 0 before it knows.
         events: events read since the thread started; after a failure some count again.
         invalid: those among them that could not be used.
@@ -84,6 +90,8 @@ class StreamStatus:
 
     state: StreamState = StreamState.CREATED
     error: str | None = None
+    waits_for: str | None = None
+    waits_since_s: float | None = None
     generation: int = 0
     events: int = 0
     invalid: int = 0
@@ -95,6 +103,18 @@ class StreamStatus:
     keeps_failing: bool = False
     failed_at_s: float | None = None
     dead_letters: Mapping[tuple[str, str], int] = field(default_factory=dict)
+
+    def trouble(self, now_s: float) -> str | None:
+        """Return why it does not get to work: what it failed for, or has waited for long; None when all is well.
+
+        Args:
+            now_s: wall-clock time in seconds.
+        """
+        if self.error is not None:
+            return self.error
+        if self.waits_for is None or self.waits_since_s is None or now_s - self.waits_since_s < _LONG_S:
+            return None
+        return f"it has waited for {now_s - self.waits_since_s:.0f} s for {self.waits_for}"
 
 
 _LEAST_FIRST: Final = (
@@ -127,6 +147,8 @@ def combined(of_stores: Sequence[StreamStatus]) -> StreamStatus:
         first,
         state=least.state,
         error=least.error,
+        waits_for=least.waits_for,
+        waits_since_s=least.waits_since_s,
         generation=max(status.generation for status in of_stores),
         behind=max(status.behind for status in of_stores),
         positions={p: min(status.positions.get(p, 0) for status in of_stores) for p in first.positions}

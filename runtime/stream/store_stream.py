@@ -29,7 +29,7 @@ from runtime.stream.failures import Failures
 from runtime.stream.generations import TABLES, Driver
 from runtime.stream.pass_over import PassOver
 from runtime.stream.plan import Next, Plan
-from runtime.stream.real_time import RealTime, Snapshot
+from runtime.stream.real_time import LOOK_AROUND_EVERY_S, RealTime, Snapshot
 from runtime.stream.settings import StreamSettings
 from runtime.stream.spark_holder import SparkHolder
 from runtime.stream.status import NEXT_STATES, IllegalTransition, StreamState, StreamStatus
@@ -75,8 +75,14 @@ class StoreStream:
         self._status = StreamStatus()
         self._failures = Failures()
         self._generation_at_snapshot = 0
-        self.topics = WatchedTopics(settings.spark.kafka, settings.topology, care.store, stop, self.check_stop)
-        self._choice = Choice(settings, care, upkeep, spark, self.topics, self._failures, self.check_stop)
+        self.topics = WatchedTopics(
+            settings.spark.kafka, settings.topology, care.store, stop, self.check_stop, self.wait_for
+        )
+        # Of this grant of the stream, also across failures: one that was superseded must not come back by itself.
+        self._driver = Driver()
+        self._choice = Choice(
+            settings, care, upkeep, spark, self.topics, self._failures, self._driver, self.check_stop, self.wait_for
+        )
 
     @property
     def name(self) -> str:
@@ -103,6 +109,12 @@ class StoreStream:
         of_store = "" if len(self._topology.stores) == 1 else f" of {self.name}"
         logger.info("stream%s: %s ▸ %s", of_store, self._status.state.value, state.value)
         self._update(state=state, **changes)
+        self.wait_for(None)
+
+    def wait_for(self, what: str | None) -> None:
+        """Say what has to come before the stream goes on; None: nothing has to."""
+        if what != self._status.waits_for:
+            self._update(waits_for=what, waits_since_s=None if what is None else time.time())
 
     # Failures
 
@@ -158,19 +170,18 @@ class StoreStream:
             work: what to work on.
             planned: whether it was begun on a plan.
         """
-        driver = Driver(work.generations, work.generation)
         snapshot: Snapshot | None = None
         while True:
             self.check_stop()
             if snapshot is None:
                 began_s = time.monotonic()
-                snapshot = self._caught_up(work, driver)
+                snapshot = self._caught_up(work)
                 if planned:
                     self.upkeep.generation_took(time.monotonic() - began_s)
                     planned = False
             self.to(StreamState.RUNNING)
             try:
-                plan, newer = RealTime(self, work, driver, snapshot).run(self._settings.checkpoint_interval_s)
+                plan, newer = RealTime(self, work, self._driver, snapshot).run(self._settings.checkpoint_interval_s)
             except QueryFailed as error:
                 self._pass_over(work, error)
                 plan, newer = Plan(Next.CATCH_UP, "records that could not be read are behind"), None
@@ -180,12 +191,13 @@ class StoreStream:
                 return plan
             snapshot = None if plan.next is Next.CATCH_UP else newer or snapshot
 
-    def _caught_up(self, work: Work, driver: Driver) -> Snapshot:
+    def _caught_up(self, work: Work) -> Snapshot:
         """Work off what waits in the source; return what the query in real time joins after that."""
         self.to(StreamState.CATCHING_UP)
+        self.wait_for("Spark's first batch")
         while True:
             try:
-                self._catch_up(work, driver)
+                self._catch_up(work)
                 return self.snapshot(work)
             except QueryFailed as error:
                 self._pass_over(work, error)
@@ -213,17 +225,21 @@ class StoreStream:
         if not passing.pass_over(self.topics.events()):
             raise error
 
-    def _catch_up(self, work: Work, driver: Driver) -> None:
+    def _catch_up(self, work: Work) -> None:
         """Work off what waits in the source."""
         started, done = time.monotonic(), 0
+        looked_around_s = started
         joined = work.tables_in_memory()
         with translated():
             self.upkeep.catching_up(work, joined)
-            driver.claim()
+            self._driver.claim(work.generations, work.generation)
         with running(work.catch_up(joined, self.upkeep.narrow)) as query:
             while not query.ended():
                 self.check_stop()
                 self.topics.look()
+                if time.monotonic() - looked_around_s > LOOK_AROUND_EVERY_S:
+                    looked_around_s = time.monotonic()
+                    self._driver.check(work.generations)
                 for report in query.reports():
                     self.count(work, report)
                     done += report.rows
@@ -293,6 +309,7 @@ class StoreStream:
             batch_ended_at_s=time.time(),
             keeps_failing=False,
         )
+        self.wait_for(None)
 
     def write_letters(self, work: Work) -> None:
         """Write the dead letters of the batches that have ended, beside the running query."""

@@ -33,6 +33,7 @@ class WatchedTopics:
         store: the one whose stream watches.
         stop: set when everything should end.
         check_stop: called while something is waited for; it raises when everything should end.
+        waits_for: told what is waited for.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class WatchedTopics:
         store: Store,
         stop: threading.Event,
         check_stop: Callable[[], None],
+        waits_for: Callable[[str], None],
     ) -> None:
         self._kafka = kafka
         self._topology = topology
@@ -52,6 +54,7 @@ class WatchedTopics:
         self._stop = stop
         self._check_stop = check_stop
         self._settings = WatchedSettings(kafka, topology)
+        self._waits_for = waits_for
         self._topics: Mapping[str, TopicDescription] = {}
         self._looked_at_s = 0.0
 
@@ -69,6 +72,7 @@ class WatchedTopics:
             if not missing:
                 self._topics, self._looked_at_s = found, time.monotonic()
                 return found
+            self._waits_for(f"topics that do not exist: {', '.join(sorted(missing))}")
             if missing != said:
                 logger.warning("waiting: %s", TopicMissing(sorted(missing)))
                 said = missing

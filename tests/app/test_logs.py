@@ -141,7 +141,7 @@ async def test_requests_at_once_do_not_mix_their_ids(
         raise RuntimeError("a defect")
 
     for view in cluster.views:
-        monkeypatch.setattr(queries, "get", broken)
+        monkeypatch.setattr(view, "get", broken)
     await asyncio.gather(*(cluster.get(f"/leaderboard/{each}", x_request_id=f"request-{each}") for each in range(40)))
     logging.getLogger(__name__).info("nobody asked")
     noted = [(record.getMessage(), getattr(record, "request_id", None)) for record in written.records]

@@ -81,3 +81,9 @@ def test_wherever_a_file_is_cut_into_chunks_its_lines_are_the_same(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_CHUNK_BYTES", chunk_bytes)
         assert [text for _, text in read(end.join(lines).encode(encoding))] == expected
+
+
+def test_lines_as_they_stand_keep_their_white_space_and_those_that_are_blank() -> None:
+    content = codecs.BOM_UTF8 + b"  a\tb \r\n\n \rc\n\x1a\n\n"
+    lines = text_lines(io.BytesIO(content), Path("f"), as_they_stand=True)
+    assert list(lines) == [(1, b"  a\tb "), (2, b""), (3, b" "), (4, b"c")]

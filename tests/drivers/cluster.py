@@ -84,7 +84,7 @@ def _transport_to(app: ASGIApp) -> httpx.ASGITransport:
 
 
 class Cluster:
-    """Instances that share the rows of a store; partition p is active on instance p modulo `size`, standby on the next one.
+    """Instances that share the rows of a store; partition p is active on instance p modulo `size`, standby on the next.
 
     Args:
         rows: of the topology's first store, what is shown by key; other stores are empty.
@@ -119,6 +119,7 @@ class Cluster:
         self.views = [FakeView(first, rows, partitions) for _ in self.hosts]
         self.stopping = [Stopping() for _ in self.hosts]
         self.not_ready: str | None = None
+        self.stream_trouble: str | None = None
         self.measures = Measures()
         members = []
         for number, host in enumerate(self.hosts):
@@ -140,6 +141,7 @@ class Cluster:
                 host=host,
                 ready=lambda: self.not_ready,
                 measures=lambda: self.measures,
+                stream_trouble=(lambda: self.stream_trouble) if number == 0 else lambda: None,
                 peers=PeerSettings(down_for_s=2.0),
                 transport=self.network,
                 clock=self.clock,

@@ -91,6 +91,11 @@ class Instance:
         answer = self.get(f"/leaderboard?limit={limit}")
         return answer.json() if answer.status_code == 200 else answer.status_code
 
+    def rows(self, store: str) -> Any:
+        """Return the rows of a store in the whole cluster, or the status when it is not 200."""
+        answer = self.get(f"/stores/{store}/keys")
+        return answer.json() if answer.status_code == 200 else answer.status_code
+
     def log(self) -> str:
         """Return what this process has logged since it was started last."""
         with self.log_path.open("rb") as log:
@@ -118,6 +123,13 @@ class Instance:
             wait_until(lambda: self.boards(limit) == expected, "the boards are as expected")
         except AssertionError:
             assert self.boards(limit) == expected, self.log()[-3000:]
+
+    def wait_for_rows(self, store: str, expected: Any) -> None:
+        """Wait until the rows of a store are what is expected; fail with the first difference."""
+        try:
+            wait_until(lambda: self.rows(store) == expected, "the rows are as expected")
+        except AssertionError:
+            assert self.rows(store) == expected, self.log()[-3000:]
 
     def terminate(self, deadline_s: float = UNHURRIED_S) -> int:
         """Send SIGTERM and wait for the end; return the exit status."""

@@ -46,6 +46,22 @@ def test_once_prints_the_boards_alone_and_leaves_nothing(temporary: Path) -> Non
     assert list(temporary.iterdir()) == []
 
 
+def test_once_prints_the_rows_of_every_store_of_another_topology(temporary: Path) -> None:
+    process = demo("--once", "--port", str(free_port()), "--topology", "word-count")
+    output, log = process.communicate(timeout=UNHURRIED_S)
+    assert process.returncode == 0, log
+    rows = json.loads(output)
+    assert {row["word"]: row["count"] for row in rows.pop("counts-store")} == {
+        "hello": 2,
+        "kafka": 3,
+        "streams": 1,
+        "summit": 1,
+        "world": 1,
+    }
+    assert rows == {}
+    assert list(temporary.iterdir()) == []
+
+
 def test_it_serves_the_tutorials_requests_until_a_signal(temporary: Path) -> None:
     port = free_port()
     process = demo("--port", str(port))

@@ -18,7 +18,6 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import NewPartitions, RecordsToDelete
 from aiokafka.errors import KafkaTimeoutError
-from topology.leaderboard.records import Board
 
 from app.java.broker import Broker
 from runtime.copies.copies import Copies, names_of

@@ -22,12 +22,11 @@ from app.java.broker import Broker
 from runtime.kafka.connection import KafkaConnection
 from tests.drivers import page_checks
 from tests.drivers.browser import ELEMENT, Browser
-from tests.drivers.fake_view import board_of
+from tests.drivers.fake_view import board_of, entry
 from tests.drivers.http_instance import app_alone, free_host, serving
 from tests.drivers.instance import Instance
 from tests.drivers.producer import Inputs
 from tests.waiting import wait_until
-from topology.leaderboard.shown import ServedEntry
 from topology.leaderboard.topics import SCORE_EVENTS
 
 pytestmark = pytest.mark.system
@@ -38,8 +37,8 @@ NASTY = "<img src=x onerror=\"document.body.innerHTML=''\">"
 LARGEST = 2**63 - 1
 BOARDS = {
     **{each: board_of(each) for each in range(1, 12)},
-    12: [ServedEntry(1, 12, NASTY, "A name as long as a line on a phone, and then some more of it", 1e300)],
-    LARGEST: [ServedEntry(LARGEST, LARGEST, "W" * 120, "Largest", 0.5), ServedEntry(2, LARGEST, "Zoë", "Largest", -3)],
+    12: [entry(1, 12, NASTY, "A name as long as a line on a phone, and then some more of it", 1e300)],
+    LARGEST: [entry(LARGEST, LARGEST, "W" * 120, "Largest", 0.5), entry(2, LARGEST, "Zoë", "Largest", -3)],
 }
 VIEWS = ("/", "/#/game/1", "/#/game/12", "/#/cluster", "/#/topology", "/docs")
 MEDIAN_OF = 20

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from runtime.records import NO_VALUE, NOT_JSON_OBJECT, NOT_UTF8, TOO_LARGE
+from runtime.records import FURTHEST_MS, NO_VALUE, NOT_JSON_OBJECT, NOT_UTF8, TIMESTAMP_REASON, TOO_LARGE
 from runtime.spark.sizes import too_large
 
 SCORE_REASON: Final = "score is missing or no finite number"
@@ -99,6 +99,7 @@ def judge(scores: DataFrame) -> DataFrame:
     )
     reason = F.expr(
         f"""CASE WHEN too_large THEN '{TOO_LARGE}'
+                 WHEN abs(unix_millis(timestamp)) > {FURTHEST_MS} THEN '{TIMESTAMP_REASON}'
                  WHEN is_plain THEN NULL
                  WHEN text IS NULL OR text = '' THEN '{NO_VALUE}'
                  WHEN NOT is_valid_utf8(text) THEN '{NOT_UTF8}'

@@ -1,7 +1,8 @@
 // One game: its podium and all places, live, and which instances answer for it.
 
 import { askJson, keepTrying, readEvents } from "./ask.js";
-import { Frames, address, byId, make, number, say, showEntries } from "./show.js";
+import { Frames, showEntries } from "./entries.js";
+import { address, byId, make, number, say } from "./show.js";
 
 const DEPTH = Number(document.querySelector("meta[name=leaderboard-depth]").content);
 

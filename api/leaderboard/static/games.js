@@ -1,7 +1,8 @@
 // All games: a card each, live while there are not too many of them, else a page at a time; found by name or id.
 
 import { ask, askJson, jsonOf, keepTrying, pause, readEvents } from "./ask.js";
-import { Frames, byId, make, number, plural, say, showEntries } from "./show.js";
+import { Frames, showEntries } from "./entries.js";
+import { byId, make, number, plural, say } from "./show.js";
 
 const LIVE_MOST = 500; // More boards than that are shown a page at a time.
 const PAGE_SIZE = 100;

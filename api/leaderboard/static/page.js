@@ -7,26 +7,34 @@
 //
 // One stream at a time: browsers open six connections to an origin, and a page may be open in several tabs.
 
-import { isExpected, token } from "./ask.js";
+import { isExpected, readAsText } from "./ask.js";
 import { Cluster } from "./cluster.js";
+import { Frame } from "./frame.js";
 import { Game } from "./game.js";
 import { Games, isId, linkTo } from "./games.js";
-import { Announcer, address, byId, duration, make, say } from "./show.js";
+import { Announcer } from "./entries.js";
+import { byId } from "./show.js";
 
 const VIEWS = ["games", "game", "cluster", "topology"];
-const NOTICE_AFTER_MS = 1_500;
 const HIDDEN_MS = 60_000;
 
+readAsText("productId", "playerId");
 const announcer = new Announcer(byId("announcer"));
 const games = new Games(announcer);
 const game = new Game(announcer);
-const cluster = new Cluster();
+const cluster = new Cluster("leaderboard_score_events_total", "Scores read");
 
-const connection = { state: "starting", sinceMs: performance.now(), freshMs: null, freshAt: null };
+const frame = new Frame({
+  hosts: () => cluster.hosts,
+  again: () => feed(true),
+  hold: (held) => {
+    games.hold(held);
+    game.hold(held);
+  },
+});
 let view = null;
 let feeding = new AbortController();
 let fedBy = null;
-let paused = false;
 let hiddenTimer = 0;
 
 function route() {
@@ -67,12 +75,12 @@ function feed(again = false) {
   feeding.abort();
   feeding = new AbortController();
   fedBy = wanted;
-  become("starting");
+  tell("starting");
   const { signal } = feeding;
-  const tell = (state, refusal) => signal.aborted || become(state, refusal);
-  if (wanted === "all") return void games.run(signal, tell);
+  const told = (state, refusal) => signal.aborted || tell(state, refusal);
+  if (wanted === "all") return void games.run(signal, told);
   if (!isId(wanted)) return game.explain(`“${wanted}” is no game's id. Ids are whole numbers, such as 6.`);
-  game.run(signal, tell);
+  game.run(signal, told);
   locate();
 }
 
@@ -84,61 +92,9 @@ async function locate() {
   });
 }
 
-const TEXTS = { starting: "Connecting", live: "Live", lost: "Connection lost, trying again", refused: "Token needed", final: "No answer" };
-
-function become(state, refusal) {
-  if (state === "live") {
-    connection.freshMs = performance.now();
-    connection.freshAt = new Date();
-    if (connection.state === "live") return;
-  }
-  if (state !== connection.state) connection.sinceMs = performance.now();
-  // While it is being tried again, it is still lost.
-  if (state === "starting" && connection.state === "lost") return;
-  connection.state = state;
+function tell(state, refusal) {
+  frame.become(state, refusal);
   if (state === "final" && view.name === "game") game.explain(refusal.message);
-  byId("token-form").hidden = state !== "refused";
-  if (state === "refused") say(byId("token-text"), token.get() ? `It was refused. ${refusal.message}` : refusal.message);
-  tick();
-}
-
-/** Show how the connection is, and how old what is seen is. */
-function tick() {
-  const { state, sinceMs, freshMs, freshAt } = connection;
-  byId("state").dataset.state = paused && state === "live" ? "paused" : state;
-  say(byId("state-text"), paused && state === "live" ? "Paused" : TEXTS[state]);
-  const lost = state === "lost" && performance.now() - sinceMs > NOTICE_AFTER_MS;
-  say(byId("age"), lost && freshMs !== null ? `${duration(performance.now() - freshMs)} old` : "");
-  byId("notice").hidden = !lost;
-  if (!lost) return;
-  const since = freshAt ? ` What you see is from ${freshAt.toLocaleTimeString()}.` : "";
-  say(byId("notice-text"), `The service does not answer here; the page tries again by itself.${since}${others().length ? " Other instances may still answer:" : ""}`);
-  showOthers();
-}
-
-/** Return the other instances; the page never goes to one by itself: it could be another network's. */
-function others() {
-  return cluster.hosts.map(address).filter((each) => each !== location.host);
-}
-
-function showOthers() {
-  const key = others().join(" ");
-  const list = byId("notice-hosts");
-  if (list.dataset.key === key) return;
-  list.dataset.key = key;
-  // Advertised addresses are reached from here only when this page came from one of them.
-  const reached = cluster.hosts.some((host) => address(host) === location.host);
-  list.replaceChildren(
-    ...others().map((each) => make("li", {}, reached ? make("a", { href: `${location.protocol}//${each}/${location.hash}` }, each) : each)),
-  );
-}
-
-function pauseOrGoOn() {
-  paused = !paused;
-  byId("pause").setAttribute("aria-pressed", String(paused));
-  games.hold(paused);
-  game.hold(paused);
-  tick();
 }
 
 function key(event) {
@@ -160,34 +116,15 @@ function letGo() {
   fedBy = null;
 }
 
-byId("token-form").addEventListener("submit", (event) => {
-  event.preventDefault();
-  token.set(byId("token").value.trim());
-  byId("token").value = "";
-  byId("forget").hidden = false;
-  feed(true);
-});
-byId("forget").addEventListener("click", () => {
-  token.forget();
-  byId("forget").hidden = true;
-  feed(true);
-});
-byId("pause").addEventListener("click", pauseOrGoOn);
-document.querySelector(".skip").addEventListener("click", (event) => {
-  event.preventDefault();
-  byId("main").focus();
-});
-byId("forget").hidden = !token.get();
 addEventListener("keydown", key);
 addEventListener("hashchange", go);
 document.addEventListener("visibilitychange", seenOrNot);
 // A page that the browser keeps for the way back would keep its connection as well.
 addEventListener("pagehide", letGo);
 addEventListener("pageshow", (event) => event.persisted && feed());
-setInterval(tick, 1_000);
 
 const asked = new URLSearchParams(location.search).get("game");
 if (asked && !location.hash) history.replaceState(null, "", linkTo(asked));
 go();
-const maySee = () => !document.hidden && connection.state !== "refused";
+const maySee = () => !document.hidden && !frame.refused;
 cluster.run(new AbortController().signal, maySee, locate);

@@ -33,7 +33,8 @@ IDS = range(1, 21)
 GUARDED = [
     "/leaderboard", "/leaderboard/1", "/leaderboard/2?limit=1", "/leaderboard/01", "/leaderboard/1/6",
     "/leaderboard/count", "/leaderboard/count/local", "/hosts", "/hosts/1", "/metrics",
-    "/internal/stores/leader-boards/rows", "/stores", "/stores/leader-boards/keys/1", "/stores/x", "/topology", "/nowhere", "/docs/oauth2-redirect", "/Health/live", "/health/live/", "/%64ocs/x",
+    "/internal/stores/leader-boards/rows", "/stores", "/stores/leader-boards/keys/1", "/stores/x", "/topology",
+    "/nowhere", "/docs/oauth2-redirect", "/Health/live", "/health/live/", "/%64ocs/x",
 ]  # fmt: skip
 
 
@@ -218,7 +219,8 @@ TARGETS = [
     "/leaderboard/{}@elsewhere:1", "/leaderboard/{}%0d%0aHost:%20elsewhere", "/leaderboard/{}#@elsewhere",
 ]  # fmt: skip
 _FORWARDED = re.compile(
-    r"/leaderboard/-?[0-9]+\?limit=[0-9]+|/internal/stores/leader-boards/(rows|count)\?partitions=[0-9,]+[a-z0-9=&-]*"
+    r"/leaderboard/-?[0-9]+\?limit=[0-9]+"
+    r"|/internal/stores/leader-boards/(rows|count)\?partitions=[0-9,]+[a-z0-9=&-]*"
 )
 
 

@@ -7,7 +7,16 @@ from http import HTTPStatus
 
 import pytest
 
-from api.http.errors import InvalidRequest, NoSuchBoard, NotReady, PartitionsUnavailable, Unrouted, problem
+from api.http.errors import (
+    InvalidRequest,
+    NoSuchKey,
+    NoSuchStore,
+    NotReady,
+    PartitionsUnavailable,
+    Unrouted,
+    problem,
+)
+from api.leaderboard.problems import NoSuchBoard
 from runtime.errors import BrokerUnavailable, InvalidRecord, StateUnusable
 
 
@@ -16,8 +25,10 @@ from runtime.errors import BrokerUnavailable, InvalidRecord, StateUnusable
     [
         (InvalidRequest("limit: 0"), 400, "urn:problem-type:leaderboard:invalid-request"),
         (NoSuchBoard(-4), 404, "urn:problem-type:leaderboard:no-such-board"),
-        (Unrouted(404), 404, "about:blank"),
-        (Unrouted(405), 405, "about:blank"),
+        (NoSuchKey("counts-store", "hello"), 404, "urn:problem-type:leaderboard:no-such-key"),
+        (NoSuchStore("counts", ["counts-store"]), 404, "urn:problem-type:leaderboard:no-such-store"),
+        (Unrouted(404, "/docs lists the routes."), 404, "about:blank"),
+        (Unrouted(405, "/docs lists the routes."), 405, "about:blank"),
         (PartitionsUnavailable({2: "restoring"}), 503, "urn:problem-type:leaderboard:partitions-unavailable"),
         (PartitionsUnavailable({}), 503, "urn:problem-type:leaderboard:partitions-unavailable"),
         (NotReady("joining"), 503, "urn:problem-type:leaderboard:not-ready"),

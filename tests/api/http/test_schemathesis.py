@@ -56,9 +56,10 @@ def guarded_url() -> Iterator[str]:
 
 def agree(case: Case[Any]) -> None:
     """Make parameters fit each other: a document says of each alone what is right."""
-    bounds = [str(case.path_parameters.get(name)) for name in ("from", "to")]
-    if all(_ID.fullmatch(each) for each in bounds):
-        case.path_parameters |= zip(("from", "to"), sorted(map(int, bounds)), strict=True)
+    for parameters in (case.path_parameters, case.query):
+        bounds = [str(parameters.get(name)) for name in ("from", "to")]
+        if all(_ID.fullmatch(each) for each in bounds):
+            parameters.update(zip(("from", "to"), sorted(map(int, bounds)), strict=True))
     if "after" in case.query and "page_size" not in case.query:
         del case.query["after"]
 

@@ -54,14 +54,16 @@ class Server:
         self.view.shared_rows = {**self.view.shared_rows, product_id: [entry]}
         self.view.changed(product_id)
 
-    async def ask(self, path: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def ask(
+        self, path: str, method: str = "GET", version: str = "1.1"
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Send a request over a connection that takes little at a time."""
         client = socket.socket()
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVES_BYTES)
         client.setblocking(False)
         await asyncio.get_running_loop().sock_connect(client, ("127.0.0.1", self.port))
         reader, writer = await asyncio.open_connection(sock=client, limit=RECEIVES_BYTES)
-        writer.write(f"GET {path} HTTP/1.1\r\nHost: here\r\n\r\n".encode())
+        writer.write(f"{method} {path} HTTP/{version}\r\nHost: here\r\n\r\n".encode())
         return reader, writer
 
 
@@ -116,6 +118,35 @@ async def test_a_client_that_does_not_read_gets_the_newest_board_and_holds_littl
         # The kernel's buffers, uvicorn's 64 KB and a chunk; a queue of all would be 20,000 events of about 150 bytes.
         assert found.count(b"data:") < changes / 2
         assert len(found) < HELD_BYTES
+        writer.close()
+
+
+@pytest.mark.parametrize("beside", [0, 1], ids=["a copy", "no copy"])
+@pytest.mark.parametrize("path", ["/leaderboard/1/events", "/leaderboard/events"])
+async def test_a_client_that_knows_no_chunks_reads_events_until_the_connection_ends(path: str, beside: int) -> None:
+    async with serving(beside=beside) as server:
+        reader, writer = await server.ask(path, version="1.0")
+        head = await reader.readuntil(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 200 ")
+        assert b"transfer-encoding" not in head
+        assert b"connection: close" in head
+        events = await read_until(reader, b"data:")
+        server.stopping.begin()
+        events += await asyncio.wait_for(reader.read(), UNHURRIED_S)
+        writer.close()
+        assert events.startswith(b"retry: 500\n\n")
+        assert events.endswith(b"\n\n")
+        assert b"\r\n" not in events
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1"])
+async def test_head_of_a_stream_has_no_body_and_no_chunks(version: str) -> None:
+    async with serving() as server:
+        reader, writer = await server.ask("/leaderboard/events", "HEAD", version)
+        head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), UNHURRIED_S)
+        assert b"transfer-encoding" not in head
+        writer.write_eof()
+        assert await asyncio.wait_for(reader.read(), UNHURRIED_S) == b""
         writer.close()
 
 

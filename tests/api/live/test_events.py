@@ -397,7 +397,7 @@ async def test_a_failover_never_brings_an_older_board(cluster: Cluster, asked: s
     for _ in range(20):
         await asyncio.sleep(0)
     assert not waiting.done()
-    cluster.views[standby].shared_boards = {**cluster.views[standby].shared_boards, 1: board_of(1, 1)}
+    cluster.views[standby].shared_rows = {**cluster.views[standby].shared_rows, 1: board_of(1, 1)}
     cluster.views[standby].advance(partition)
     event = await waiting
     assert event is not None

@@ -14,10 +14,10 @@ from prometheus_client import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics
 from prometheus_client.parser import text_string_to_metric_families as prometheus_text
 from starlette.types import Receive, Scope, Send
-from topology.leaderboard.records import Board, Entry
 
 from runtime.histogram import Histogram
 from runtime.measures import CopyMeasures, Measures
+from runtime.results import Made, Result
 from runtime.stream.freshness import Freshness
 from runtime.stream.status import StreamState, StreamStatus
 from tests.drivers.cluster import Cluster
@@ -62,11 +62,12 @@ def answers(families: dict[str, Metric], **labels: str) -> float:
 def full_measures() -> Measures:
     """Return measures of an instance that has the stream, with a sample of everything."""
     freshness = Freshness()
-    entry = Entry(5.0, 1_000, 0, 0, 1)
-    freshness.note(None, Board(1, (entry,), ()), now_ms=1_004)
+    freshness.note(None, Result(Made(1, newest_ms=1_000), None), now_ms=1_004)
     return Measures(
         stream=StreamStatus(
             state=StreamState.CATCHING_UP,
+            waits_for="Spark's first batch",
+            waits_since_s=1_700_000_000.0,
             generation=3,
             events=100,
             invalid=2,
@@ -85,10 +86,10 @@ def full_measures() -> Measures:
             CopyMeasures("players", 0, restored=True, lag=0, rows=7, disk_bytes=100),
             CopyMeasures("players", 1, restored=True, lag=0, rows=5, disk_bytes=100),
         ),
-        boards={0: 9, 2: 1},
+        rows={"leader-boards": {0: 9, 2: 1}},
         filling=True,
         unusable={("high-scores", "key"): 4},
-        freshness=freshness,
+        freshness={"leader-boards": freshness},
     )
 
 
@@ -113,7 +114,7 @@ async def test_answers_are_counted_by_route_role_and_status(cluster: Cluster) ->
     for route in ("/leaderboard", "/leaderboard/{from}/{to}", "/health/live"):
         assert answers(families[0], route=route, role="none", status="200") == 1
     assert answers(families[0], route="other", status="404") == 1
-    assert answers(families[1], route="/internal/stores/leader-boards/rows", status="200") == 2
+    assert answers(families[1], route="/internal/stores/{store}/rows", status="200") == 2
 
 
 async def test_a_standby_that_answers_is_told_from_the_active_copy(cluster: Cluster) -> None:

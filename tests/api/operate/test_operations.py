@@ -24,6 +24,13 @@ async def test_hosts_are_listed_with_their_tasks(cluster: Cluster) -> None:
         ]
 
 
+async def test_the_instance_whose_stream_does_not_get_to_work_says_why_of_itself_alone(cluster: Cluster) -> None:
+    cluster.stream_trouble = "it has waited for 31 s for Spark's JVM to start"
+    first, *others = (await cluster.get("/hosts", at=0)).json()
+    assert first["streamTrouble"] == cluster.stream_trouble
+    assert all("streamTrouble" not in host for host in [*others, *(await cluster.get("/hosts", at=1)).json()])
+
+
 async def test_a_key_has_one_active_host_and_its_standbys(cluster: Cluster) -> None:
     partition = cluster.views[0].partition_for(1)
     active, standby, _ = cluster.holders(1)

@@ -53,6 +53,18 @@ async def test_a_stream_that_cannot_start_is_tried_again(
     assert not task.held
 
 
+async def test_how_often_a_stream_could_not_start_is_told_with_the_reason_while_that_is_so() -> None:
+    task = StreamTask(makes([NO_JAVA] * 100))
+    assert task.failures() == (0, "")
+    task.set(True)
+    try:
+        await eventually(lambda: task.failures() == (2, str(NO_JAVA)))
+        assert task.trouble() == str(NO_JAVA)
+    finally:
+        await task.stop()
+    assert (task.failures(), task.trouble()) == ((0, ""), None)
+
+
 async def test_a_stream_that_is_not_wanted_any_more_is_not_tried_again(tmp_path: Path) -> None:
     outcomes: list[Exception | StreamThread] = [NO_JAVA, stream_thread_without_kafka(tmp_path)]
     task = StreamTask(makes(outcomes))

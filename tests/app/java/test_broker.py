@@ -99,10 +99,14 @@ def test_a_data_dir_with_a_comma_is_one_clear_error_and_is_not_made(tmp_path: Pa
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_data_dir_may_have_any_other_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_data_dir_may_have_any_other_name_whatever_the_environment_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # Java reads and writes names of files in the locale's encoding.
-    monkeypatch.setenv("LC_ALL", "C.UTF-8")
-    data_dir = tmp_path / "jeux d'été 🎮 \\u0041=#"
+    monkeypatch.setenv("LC_ALL", "POSIX")
+    for name in ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS"):
+        monkeypatch.setenv(name, "-javaagent:/gone.jar")
+    data_dir = tmp_path / "jeux d'été 🎮 \\u0041=#\"\n"
     with Broker(data_dir):
         assert (data_dir / "topics" / "meta.properties").exists()
     assert list(tmp_path.iterdir()) == [data_dir]

@@ -1,5 +1,6 @@
 """Which Java is found, and the one line when none fits."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,11 @@ def test_java_home_without_a_java_is_not_silently_replaced_by_the_one_on_path(tm
 def test_no_java_at_all_says_what_to_install(tmp_path: Path) -> None:
     with pytest.raises(SetupError, match=r"no java on PATH.*install Java 17 or 21"):
         find_java({"PATH": str(tmp_path)})
+
+
+def test_what_the_environment_says_to_java_changes_nothing_of_what_it_says() -> None:
+    plain = find_java(os.environ)
+    assert find_java({**os.environ, "JAVA_TOOL_OPTIONS": "-javaagent:/gone.jar", "_JAVA_OPTIONS": "-Dx=y"}) == plain
 
 
 def test_a_java_that_fails_is_refused(tmp_path: Path) -> None:

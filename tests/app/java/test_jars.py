@@ -86,10 +86,27 @@ def test_a_cache_that_cannot_be_written_is_one_clear_error(tmp_path: Path) -> No
 
 
 def test_offline_the_error_says_how_to_get_the_jars(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in ("http", "https"):
-        monkeypatch.setenv("JAVA_TOOL_OPTIONS", f"-D{name}.proxyHost=127.0.0.1 -D{name}.proxyPort=1")
+    for name in ("http_proxy", "https_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
     with pytest.raises(SetupError, match=r"the jars cannot be fetched \(.+\): go online .*`leaderboard jars`"):
         ensure_jars(tmp_path / "cache")
+
+
+def test_java_goes_the_way_that_other_programs_are_told_to_go() -> None:
+    proxies = {"https_proxy": "http://user:secret@proxy:3128", "HTTP_PROXY": "other", "no_proxy": "localhost, .local"}
+    assert jars._proxy_flags(proxies) == [  # noqa: SLF001
+        "-Dhttp.proxyHost=other",
+        "-Dhttp.proxyPort=80",
+        "-Dhttps.proxyHost=proxy",
+        "-Dhttps.proxyPort=3128",
+        "-Dhttp.nonProxyHosts=localhost|*.localhost|local|*.local",
+    ]
+    assert jars._proxy_flags({"no_proxy": "localhost"}) == []  # noqa: SLF001
+
+
+def test_a_cache_where_java_would_see_two_paths_is_one_clear_error(tmp_path: Path) -> None:
+    with pytest.raises(SetupError, match=r"/a:b cannot be used, since a path ends at : .*XDG_CACHE_HOME"):
+        ensure_jars(tmp_path / "a:b")
 
 
 def _watched(cache: Path) -> tuple[Jars, int, float]:

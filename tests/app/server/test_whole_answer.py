@@ -62,6 +62,13 @@ FIRST = {
     "waits for leave": b"GET /%d HTTP/1.1\r\nHost: here\r\nExpect: 100-continue\r\n\r\n",
     "of HTTP/1.0": b"GET /%d HTTP/1.0\r\n\r\n",
 }
+WITHOUT_CHUNKS = {
+    "HTTP/1.0": b"GET /%d HTTP/1.0\r\n\r\n",
+    "HTTP/1.0, kept alive": b"GET /%d HTTP/1.0\r\nConnection: keep-alive\r\n\r\n",
+    "HTTP/1.0, waits for leave": b"GET /%d HTTP/1.0\r\nExpect: 100-continue\r\n\r\n",
+    "HTTP/0.9, as HTTP/1.0 spells it": b"GET /%d HTTP/0.9\r\n\r\n",
+}
+OF_NO_LENGTH = ("no length", "no length, one piece", "no headers given")
 LAST = b"GET /%d HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n"
 
 
@@ -118,7 +125,31 @@ def of_uvicorn() -> Iterator[HostInfo]:
 def test_the_bytes_are_those_of_uvicorn(ours: HostInfo, of_uvicorn: HostInfo, number: int, first: bytes) -> None:
     sent = first % number + LAST % 0
     expected = without_dates(exchange(of_uvicorn, sent))
+    if first == FIRST["of HTTP/1.0"] and list(ANSWERS)[number] in OF_NO_LENGTH:
+        head = expected.partition(b"\r\n\r\n")[0].replace(b"\r\ntransfer-encoding: chunked", b"")
+        expected = head + b"\r\n\r\nabc"
     assert without_dates(exchange(ours, sent)) == expected
+
+
+@pytest.mark.parametrize("first", WITHOUT_CHUNKS.values(), ids=WITHOUT_CHUNKS.keys())
+@pytest.mark.parametrize("what", OF_NO_LENGTH)
+def test_the_end_of_an_answer_without_a_length_is_that_of_the_connection(
+    ours: HostInfo, what: str, first: bytes
+) -> None:
+    answer = exchange(ours, first % list(ANSWERS).index(what) + LAST % 0)
+    head, _, content = answer.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200 ")
+    assert b"transfer-encoding" not in head
+    assert b"\r\nconnection: close" in head
+    assert content == b"abc"
+
+
+def test_an_answer_without_a_length_has_no_body_for_head(ours: HostInfo) -> None:
+    for version in (b"1.0", b"1.1"):
+        number = list(ANSWERS).index("no length")
+        answer = exchange(ours, b"HEAD /%d HTTP/%b\r\nHost: h\r\nConnection: close\r\n\r\n" % (number, version))
+        assert answer.endswith(b"\r\n\r\n")
+        assert b"transfer-encoding" not in answer
 
 
 def test_an_answer_that_never_gets_its_body_is_an_error_and_not_half_an_answer(ours: HostInfo) -> None:

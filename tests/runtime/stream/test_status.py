@@ -36,6 +36,19 @@ def test_real_time_comes_only_after_catching_up() -> None:
     assert before == {StreamState.CATCHING_UP, StreamState.REFRESHING}
 
 
+@pytest.mark.parametrize(
+    ("status", "trouble"),
+    [
+        (StreamStatus(), None),
+        (StreamStatus(waits_for="topics", waits_since_s=80.0), None),
+        (StreamStatus(waits_for="topics", waits_since_s=70.0), "it has waited for 30 s for topics"),
+        (StreamStatus(state=StreamState.ERROR, error="no JVM", waits_for="topics", waits_since_s=0.0), "no JVM"),
+    ],
+)
+def test_trouble_is_a_failure_or_a_long_wait(status: StreamStatus, trouble: str | None) -> None:
+    assert status.trouble(100.0) == trouble
+
+
 def test_the_stream_of_one_store_says_what_there_is_to_say() -> None:
     status = StreamStatus(StreamState.RUNNING, generation=3, events=7)
     assert combined([status]) is status

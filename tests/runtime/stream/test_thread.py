@@ -34,7 +34,8 @@ def silent() -> Iterator[str]:
 def test_a_thread_that_was_not_waited_for_ends_before_the_next_begins(tmp_path: Path, silent: str) -> None:
     first = stream_thread_without_kafka(tmp_path / "first", silent)
     first.start()
-    wait_until(lambda: first.status.state is StreamState.STARTING, "it asks for the topics")
+    wait_until(lambda: first.status.waits_for is not None, "it asks for the topics")
+    assert first.status.waits_for == "Kafka to describe the topics"
     first.request_stop()
     first.join(0.1)
     assert not ended(first), "it waits for Kafka"

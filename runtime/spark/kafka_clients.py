@@ -1,0 +1,60 @@
+"""How Spark's Kafka source and sink connect, and how long their clients wait: no longer than those of Python here.
+
+Kafka's own defaults let a server that takes a connection and says nothing hold up everything for half a minute each
+time it is asked, three times in a row, before another of the list is tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from runtime.kafka.connection import KafkaConnection
+
+_REQUEST_MS: Final = 10_000
+"""For one request to one server; then its connection is given up and another server is asked."""
+
+_CONNECT_MS: Final = {"socket.connection.setup.timeout.ms": "5000", "socket.connection.setup.timeout.max.ms": "10000"}
+"""For a connection that nobody refuses and nobody takes."""
+
+_IDLE_MS: Final = 15_000
+"""Of reads: nothing else ends a TLS handshake that the other side has begun and does not go on with. Sinks keep their
+connections for longer: a score that came after a pause would wait for a new one."""
+
+_DELIVERY_MS: Final = 30_000
+_POLL_MS: Final = 30_000
+_OFFSET_TRIES: Final = 2
+"""Of Spark's own, around what the client has tried."""
+
+
+def read_options(kafka: KafkaConnection) -> dict[str, str]:
+    """Return the options of Spark's source, but for what is read."""
+    own = {"kafkaConsumer.pollTimeoutMs": str(_POLL_MS), "fetchOffset.numRetries": str(_OFFSET_TRIES)}
+    return _prefixed({**_client(kafka), "connections.max.idle.ms": str(_IDLE_MS)}) | own
+
+
+def write_options(kafka: KafkaConnection) -> dict[str, str]:
+    """Return the options of Spark's sink, but for where it writes."""
+    limits = {"max.block.ms": str(_all_servers_ms(kafka)), "delivery.timeout.ms": str(_DELIVERY_MS)}
+    return _prefixed(_client(kafka) | limits)
+
+
+def _client(kafka: KafkaConnection) -> dict[str, str]:
+    return {
+        **kafka.for_java(),
+        **_CONNECT_MS,
+        "request.timeout.ms": str(_REQUEST_MS),
+        "default.api.timeout.ms": str(_all_servers_ms(kafka)),
+        # Those of the list are asked again when none is left of the brokers that they told of.
+        "metadata.recovery.strategy": "rebootstrap",
+    }
+
+
+def _all_servers_ms(kafka: KafkaConnection) -> int:
+    """Return how long a call may take: each server of the list may be silent, and the last one needs its time, too."""
+    servers = kafka.bootstrap_servers.count(",") + 1
+    return _REQUEST_MS * (servers + 1)
+
+
+def _prefixed(settings: Mapping[str, str]) -> dict[str, str]:
+    return {f"kafka.{name}": value for name, value in settings.items()}
