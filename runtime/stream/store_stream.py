@@ -210,6 +210,8 @@ class StoreStream:
         """
         if not work.spark.alive or not may_be_of_a_record(str(error)):
             raise error
+        # It writes to the log of the checkpoint.
+        self._driver.claim(work.generations, work.generation)
 
         def note(passed: list[Judged]) -> None:
             if self._letters is not None:

@@ -1,4 +1,4 @@
-"""The number of a generation, and of a driver: who gets which when several ask at once, or late."""
+"""The number of a generation: who gets which when several ask at once, or late."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from runtime.errors import Superseded
 from runtime.spark.checkpoint import CheckpointDirectory
 from runtime.spark.session import Spark
-from runtime.stream.generations import Driver, Generation, Generations, Origin, delete_unnamed
+from runtime.stream.generations import Generation, Generations, Origin, delete_unnamed
 from tests.drivers.word_topologies import word_count
 
 ORIGIN = Origin({"lines": "a", "counts": "b"}, 1, {}, 4, 4)
@@ -83,56 +82,6 @@ def test_a_generation_counts_from_its_commit_on_and_deletes_only_what_is_before_
     assert others.current() == second
     assert others.is_followed(slow)
     assert not others.is_followed(second)
-
-
-def test_the_driver_with_the_highest_number_goes_on(open_directory: Callable[[], Generations]) -> None:
-    generations, others = open_directory(), open_directory()
-    generation = _begun(generations)
-    first, second = Driver(), Driver()
-    first.claim(generations, generation)
-    first.claim(generations, generation)
-    first.check(generations)
-    second.claim(others, generation)
-    second.check(others)
-    with pytest.raises(Superseded, match="another driver works on"):
-        first.check(generations)
-    with pytest.raises(Superseded):
-        first.claim(generations, generation)
-    second.claim(others, generation)
-    second.check(others)
-
-
-def test_a_driver_of_a_generation_that_is_followed_by_anothers_stops(
-    open_directory: Callable[[], Generations],
-) -> None:
-    generations, others = open_directory(), open_directory()
-    first, second = Driver(), Driver()
-    generation = _begun(generations)
-    first.claim(generations, generation)
-    following = others.claim(0, ORIGIN, seeded=True)
-    first.check(generations)
-    second.begin(following)
-    others.commit(following)
-    second.check(others)
-    others.delete_older(following)
-    with pytest.raises(Superseded, match="has begun a generation after 1"):
-        first.check(generations)
-    second.claim(others, following)
-    second.check(others)
-
-
-def test_a_driver_whose_checkpoint_is_gone_may_begin_again(open_directory: Callable[[], Generations]) -> None:
-    generations = open_directory()
-    generation = _begun(generations)
-    driver = Driver()
-    driver.claim(generations, generation)
-    generations.directory.delete(generation.name)
-    driver.check(generations)
-    again = generations.claim(generation.number, ORIGIN, seeded=True)
-    driver.begin(again)
-    generations.commit(again)
-    driver.claim(generations, again)
-    driver.check(generations)
 
 
 def test_what_the_last_version_left_is_deleted_and_nothing_else(spark: Spark, tmp_path: Path) -> None:
