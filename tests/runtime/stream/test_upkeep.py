@@ -49,7 +49,7 @@ def test_nothing_else_is_asked_for() -> None:
     assert upkeep.narrow(sentinel.events) is sentinel.events
     upkeep.begun(WORK, anew=True)
     upkeep.catching_up(WORK, {})
-    upkeep.caught_up(WORK, lambda: {})
+    upkeep.caught_up(WORK, dict)
     upkeep.generation_took(5.0)
     upkeep.committed()
     assert upkeep.plan(WORK, {}, events=0) is None
