@@ -147,6 +147,8 @@ class TestABacklogThatBeginsWithALook:
     def test_its_boards_are_those_of_all_events(
         self, tmp_path: Path, inputs: Inputs, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        # That the first generation begins is no warning.
+        caplog.set_level(logging.INFO)
         floors: list[DataFrame] = []
 
         def noting(events: DataFrame, of_query: DataFrame) -> DataFrame:
@@ -167,6 +169,7 @@ class TestABacklogThatBeginsWithALook:
         self, tmp_path: Path, inputs: Inputs, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         scores = sent(inputs)
+        caplog.set_level(logging.INFO)
         deleted = dict.fromkeys(range(PARTITIONS), EVENTS)
         caught_up = LeaderboardUpkeep.caught_up
         monkeypatch.setattr(
