@@ -21,6 +21,7 @@ _RUNTIME = """
     kafka.offsets kafka.unreadable kafka.record_times
     spark spark.sizes spark.text
     declaration table_records kafka.topics kafka.topic_settings description diagram
+    spark.java_environment spark.native_libraries spark.driver_jvm spark.kafka_clients
     spark.session spark.checkpoint spark.query spark.bounded_read spark.offset_log spark.results spark.plan_check
     stores stores.protocol stores.memory stores.rocksdb stores.directory stores.table_rows stores.global_table
     stream stream.stopping stream.failures stream.freshness stream.status stream.settings stream.plan stream.tables
@@ -55,11 +56,11 @@ _API = """
     leaderboard.routes leaderboard.live leaderboard.own
 """
 _APP = """
-    errors
+    errors environment scratch
     java java.file_lock java.guarded_process java.installed java.jars java.class_data java.broker_handshake java.broker
     kafka_settings settings logs signals
     topologies text_lines load
-    instance instance.checkpoint_identity server server.whole_answer server.connection server.http_server
+    stream_waits instance instance.checkpoint_identity server server.whole_answer server.connection server.http_server
     instance.stream_task instance.held_tasks instance.measures java.spark_class_data instance.service demo
     verification verification.records verification.comparison verification.expected verification.served
     verification.report verification.verify

@@ -82,7 +82,7 @@ _IMPORTS: Final = (
 """What PySpark calls by its short name."""
 
 _NICENESS: Final = 10
-"""Where the cores are all taken, what fills the stores and answers comes before what makes new boards: a result that
+"""Where the cores are all taken, what fills the stores and answers comes before what makes new results: one that
 waits for its reader is no fresher, and reads go on while the stream catches up."""
 
 _STARTS_WITHIN_S: Final = 120.0

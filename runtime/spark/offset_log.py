@@ -123,11 +123,11 @@ class OffsetLog:
             topic: what it reads from now on.
             offsets: where, by partition.
         """
-        text = self._directory.read_text(f"{self._query}/offsets/0")
-        version, metadata, *sources = (text or "\n").strip("\n").split("\n") if text else ("", "")
-        if version.strip() != _VERSION or len(sources) != 1 or self._last("commits") != 0:
+        text = self._directory.read_text(f"{self._query}/offsets/0") or ""
+        lines = text.strip("\n").split("\n")
+        if lines[0].strip() != _VERSION or len(lines) != 3 or self._last("commits") != 0:
             raise CheckpointUnusable(f"the checkpoint {self._query} has other batches than the one that it began with")
-        self._write(Batch(0, metadata, topic, offsets))
+        self._write(Batch(0, lines[1], topic, offsets))
         # What that batch read from, by a source of another kind.
         self._directory.delete(f"{self._query}/sources")
 

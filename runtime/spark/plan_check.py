@@ -35,6 +35,7 @@ _CHANCE: Final = (
     "SparkPartitionID",
     "RandStr",
     "Uniform",
+    "Sample",
 )
 
 
@@ -50,7 +51,6 @@ def check_rows(store: Store, rows: DataFrame) -> None:
     """
     names = set(_classes(rows))
     of = f"rows of store {store.name}"
-    _check_columns(store, rows, of)
     if found := names & set(_AGGREGATES):
         raise DeclarationError(
             f"{of} have an aggregate of their own ({_listed(found)}): leave it to the store's values"
@@ -69,6 +69,8 @@ def check_rows(store: Store, rows: DataFrame) -> None:
         raise DeclarationError(
             f"{of} have an explode, which may give several rows of one key for a record: use runtime.each_distinct"
         )
+    # Last: what is refused above is often why a column is missing.
+    _check_columns(store, rows, of)
 
 
 def check_declared(session: SparkSession, topology: Topology, store: Store) -> None:

@@ -205,7 +205,11 @@ def published(store: Store, records: DataFrame) -> DataFrame:
         # No more than what the stores take: a record that they leave out must not replace a result that they serve.
         (F.col(store.key.name).cast("string") == F.col("__text")) & F.col("generation").isNotNull()
     )
-    return fields.where(store.record.is_published()).select(store.key.name, F.struct(*HEADERS).alias("made"), "values")
+    # Those of another version were made in another way: a later one begins without them.
+    of_version = F.coalesce("version", F.lit(1)) == store.version
+    return fields.where(store.record.is_published() & of_version).select(
+        store.key.name, F.struct(*HEADERS).alias("made"), "values"
+    )
 
 
 def latest(store: Store, results: DataFrame) -> DataFrame:
@@ -223,10 +227,11 @@ def latest(store: Store, results: DataFrame) -> DataFrame:
         last = Window.partitionBy(key)
         of_last = results.withColumn("__last", F.max("made.generation").over(last))
         return of_last.where("made.generation = __last").drop("__last")
-    # A result that covers another one has no lower offset, and so the higher sum. Of two that do not, either will do.
+    # A result that covers another one has no lower offset, and so the higher sum; the first record of a partition, at
+    # offset 0, is one more than none. Of two that do not, either will do.
     per_topic = F.transform(
         F.map_values("made.offsets"),
-        lambda each: F.aggregate(F.map_values(each), F.lit(0).cast("bigint"), lambda a, b: a + b),
+        lambda each: F.aggregate(F.map_values(each), F.lit(0).cast("bigint"), lambda a, b: a + b + 1),
     )
     counted = F.aggregate(per_topic, F.lit(0).cast("bigint"), lambda a, b: a + b)
     best = results.withColumn("__counted", F.coalesce(counted, F.lit(-1)))

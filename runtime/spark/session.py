@@ -60,9 +60,6 @@ COMMITTED_ONLY: Final = {"kafka.isolation.level": "read_committed"}
 _BULK_OPTIONS: Final = {"kafka.max.poll.records": "20000", "kafka.max.partition.fetch.bytes": str(2 * 2**20)}
 """After that Spark's source fetches anew what it had not polled yet."""
 
-_OFFSETS_PER_BATCH: Final = 2_000_000
-"""Of catching up: each batch is a commit, from which a start after a failure goes on, and takes a second of its own."""
-
 _LOOPBACK: Final = "127.0.0.1"
 
 _JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
@@ -100,6 +97,8 @@ class SparkSettings:
         log_file: where Spark logs.
         driver_flags: further flags of the driver's JVM.
         app_name: what the session is called.
+        offsets_per_batch: of catching up. Each batch is a commit, from which a start after a failure goes on, and takes
+            a second of its own.
         exit_within_s: how long the session and the JVM may take to end in order before the JVM is killed. By default no
             time when there are no executors elsewhere: a query that was stopped has left nothing undone, and whoever
             takes over waits for this.
@@ -114,6 +113,7 @@ class SparkSettings:
     conf: Mapping[str, str] = field(default_factory=dict)
     driver_flags: tuple[str, ...] = ()
     app_name: str = "leaderboard"
+    offsets_per_batch: int = 2_000_000
     exit_within_s: float | None = None
 
     @property
@@ -233,7 +233,7 @@ class Spark:
             .option("failOnDataLoss", "false")
         )
         if catching_up:
-            reader = reader.option("maxOffsetsPerTrigger", _OFFSETS_PER_BATCH)
+            reader = reader.option("maxOffsetsPerTrigger", self.settings.offsets_per_batch)
             reader = reader.options(**_BOUNDED_OPTIONS, **_BULK_OPTIONS)
         return reader.load()
 

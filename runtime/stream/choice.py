@@ -11,13 +11,14 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from runtime.errors import CheckpointUnusable
 from runtime.kafka.ids import TopicDescription
 from runtime.spark.checkpoint import CheckpointDirectory
 from runtime.spark.query import POLL_S, running
 from runtime.spark.results import SourceTopic
 from runtime.spark.session import Spark
 from runtime.stream.failures import Failures
-from runtime.stream.generations import Generation, Generations, Origin, delete_unnamed
+from runtime.stream.generations import Driver, Generation, Generations, Origin, delete_unnamed
 from runtime.stream.plan import Plan
 from runtime.stream.settings import StreamSettings
 from runtime.stream.spark_holder import SparkHolder
@@ -42,6 +43,7 @@ class Choice:
         spark: the session.
         topics: those of the topology.
         failures: those of the stream.
+        driver: who works on the checkpoint.
         check_stop: raises when everything should end.
         wait_for: told what is waited for.
     """
@@ -54,6 +56,7 @@ class Choice:
         spark: SparkHolder,
         topics: WatchedTopics,
         failures: Failures,
+        driver: Driver,
         check_stop: Callable[[], None],
         wait_for: Callable[[str], None],
     ) -> None:
@@ -65,6 +68,7 @@ class Choice:
         self._spark = spark
         self._topics = topics
         self._failures = failures
+        self._driver = driver
         self._check_stop = check_stop
         self._wait_for = wait_for
 
@@ -87,7 +91,9 @@ class Choice:
 
     def _open_spark(self, topics: Mapping[str, TopicDescription], *, both_compilers: bool = False) -> Spark:
         source, results = topics[self._topology.source.topic], topics[self._store.topic]
-        return self._spark.open(source.partitions, results.partitions, both_compilers=both_compilers)
+        return self._spark.open(
+            source.partitions, {self._store.topic: results.partitions}, both_compilers=both_compilers
+        )
 
     def _await_tables(self, topics: Mapping[str, TopicDescription]) -> None:
         """Wait until this instance's copies of the tables are whole: a snapshot of less would hide events.
@@ -107,6 +113,7 @@ class Choice:
         """Return the generation to work on; begin a new one when there is none that fits, or the plan asks for it."""
         root = CheckpointDirectory(spark.session, self._settings.checkpoint_uri)
         generations = Generations(root, self._store)
+        self._driver.check(generations)
         generation = generations.current()
         reason = self._why_begin(spark, generations, generation, topics, plan)
         if generation is None or reason is not None:
@@ -168,9 +175,16 @@ class Choice:
         )
 
     def _gap(self, work: Work) -> str | None:
-        """Return that events are gone which the state lacks; what is published may have them, and becomes the seed."""
-        done, begin = work.log.done(), self._topics.events().begin
-        read_to = {} if done is None else done.ends
+        """Return what the state lacks and what is published may have: that becomes the seed."""
+        try:
+            done = work.log.done()
+        except CheckpointUnusable as error:
+            return str(error)
+        if done is None:
+            # Results of this generation are written before its first commit, so this is seldom more than that: but
+            # where the logs of a query are lost, Spark would begin it without its state, and without a word.
+            return "results are published, and no batch is committed" if self._topics.results_end() else None
+        read_to, begin = done.ends, self._topics.events().begin
         for partition, offset in read_to.items():
             if begin.get(partition, 0) > offset:
                 there = f"partition {partition} of {work.source.topic}"
@@ -200,6 +214,7 @@ class Choice:
         else:
             joined = {table.topic for table in self._topology.joined(self._store).values()}
             work = self._begin_with_seed(spark, generations, topics, tables_are_new=bool(joined & set(changed)))
+        self._driver.begin(work.generation)
         generations.commit(work.generation)
         return work
 

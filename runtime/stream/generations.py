@@ -26,6 +26,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from runtime.declaration import Store
+from runtime.errors import Superseded
 from runtime.spark.checkpoint import CheckpointDirectory
 
 logger = logging.getLogger(__name__)
@@ -164,11 +165,20 @@ class Generations:
             number += 1
             token = uuid.uuid4().hex[:8]
             if self.directory.claim(f"generation-{number}", token):
-                return Generation(number, token, origin, seeded)
+                # A later generation has deleted the claims before its own: this number may have been one of them.
+                later = max(map(_number, self._directories()), default=0)
+                if later < number:
+                    return Generation(number, token, origin, seeded)
+                number = later
 
     def commit(self, generation: Generation) -> None:
         """Have a generation count."""
         self.directory.write_text(f"{generation.name}/{_MANIFEST}", generation.to_json())
+
+    def is_followed(self, generation: Generation) -> bool:
+        """Return whether a later generation counts."""
+        later = (name for name in self._directories() if _number(name) > generation.number)
+        return any(self.directory.exists(f"{name}/{_MANIFEST}") for name in later)
 
     def seed_is_passed(self, generation: Generation) -> bool:
         """Return whether all events have been read that the seed may count: then none has to be looked up in it."""
@@ -199,39 +209,53 @@ class Generations:
 
 
 class Driver:
-    """A driver of one generation's queries: the one whose number is the highest goes on.
+    """Who works on the checkpoint of a store: of several, the one whose number is the highest.
 
-    Spark's own check, a rename where the name is free, is no fence on every file system.
-
-    Args:
-        generations: has the generation.
-        generation: what is worked on.
+    Spark's own check, a rename where the name is free, is no fence on every file system. A number is one of a
+    generation; whoever begins the next generation comes before all who work on the last.
     """
 
-    def __init__(self, generations: Generations, generation: Generation) -> None:
-        self._directory = generations.directory
-        self._of = generation.name
+    def __init__(self) -> None:
+        self._generation: Generation | None = None
         self._number = 0
 
-    def claim(self) -> None:
-        """Take a number above all others. Before each start of a query."""
-        number = self._highest()
-        while not self._directory.claim(f"{self._of}/driver-{number + 1}", ""):
+    def begin(self, generation: Generation) -> None:
+        """Note a generation that this one has begun. Before it counts."""
+        self._generation, self._number = generation, 0
+
+    def claim(self, generations: Generations, generation: Generation) -> None:
+        """Take a number above all others. Before each start of a query.
+
+        Raises:
+            Superseded: another one has taken a higher number than this one's last.
+        """
+        self.check(generations)
+        if generation != self._generation:
+            self.begin(generation)
+        directory, number = generations.directory, self._highest(generations, generation)
+        while not directory.claim(f"{generation.name}/driver-{number + 1}", ""):
             number += 1
         self._number = number + 1
-        for lower in self._numbers():
+        for lower in self._numbers(generations, generation):
             if lower < self._number:
-                self._directory.delete(f"{self._of}/driver-{lower}")
+                directory.delete(f"{generation.name}/driver-{lower}")
 
-    def is_superseded(self) -> bool:
-        """Return whether another one has taken a higher number since."""
-        return self._highest() > self._number
+    def check(self, generations: Generations) -> None:
+        """Raise Superseded when another one works on the checkpoint. Before anything there is made or deleted."""
+        own = self._generation
+        if own is None:
+            return
+        if self._highest(generations, own) > self._number:
+            raise Superseded(f"another driver works on {generations.directory.child(own.name)}")
+        if generations.is_followed(own):
+            raise Superseded(f"another driver has begun a generation after {own.number}")
 
-    def _highest(self) -> int:
-        return max(self._numbers(), default=0)
+    def _highest(self, generations: Generations, generation: Generation) -> int:
+        return max(self._numbers(generations, generation), default=0)
 
-    def _numbers(self) -> list[int]:
-        names = self._directory.names(self._of) if self._directory.exists(self._of) else []
+    def _numbers(self, generations: Generations, generation: Generation) -> list[int]:
+        directory = generations.directory
+        names = directory.names(generation.name) if directory.exists(generation.name) else []
         return [int(match[1]) for name in names if (match := _DRIVER.fullmatch(name))]
 
 

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, Protocol
 
 from pyspark.sql import DataFrame
 
-from runtime.errors import BrokerUnavailable, QueryFailed, Superseded
+from runtime.errors import BrokerUnavailable, QueryFailed
 from runtime.spark.query import BatchReport, running
 from runtime.stream.freshness import Freshness
 from runtime.stream.generations import Driver
@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 _BEHIND_LIMIT_EVENTS: Final = 100_000
 """Real time that ends a batch this far behind, and further than at the batch before, does not keep up."""
 
-_LOOK_AROUND_EVERY_S: Final = 5.0
+LOOK_AROUND_EVERY_S: Final = 5.0
 
 
 class Snapshot(NamedTuple):
@@ -76,7 +76,7 @@ class RealTime:
     Args:
         stream: whose turn it is.
         work: the generation.
-        driver: of its queries.
+        driver: who runs its queries.
         snapshot: what the query joins.
     """
 
@@ -98,7 +98,7 @@ class RealTime:
             interval_s: the length of a batch in seconds.
         """
         stream, work = self._stream, self._work
-        self._driver.claim()
+        self._driver.claim(work.generations, work.generation)
         query = work.real_time(self._snapshot.joined, stream.upkeep.narrow, interval_s)
         work.generations.delete_other_tables(work.generation, self._snapshot.name)
         with running(query):
@@ -139,9 +139,8 @@ class RealTime:
         """
         if time.monotonic() < self._look_around_at_s:
             return None
-        self._look_around_at_s = time.monotonic() + _LOOK_AROUND_EVERY_S
-        if self._driver.is_superseded():
-            raise Superseded("another driver works on the checkpoint")
+        self._look_around_at_s = time.monotonic() + LOOK_AROUND_EVERY_S
+        self._driver.check(self._work.generations)
         if not self._lateness.grows(self._stream.freshness.delays_s):
             return None
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Mapping
 from typing import Final
 
 from runtime.spark.session import SPARE_SLOTS, Spark, SparkSettings
@@ -28,24 +29,29 @@ class SparkHolder:
         self._stores = stores
         self._lock = threading.Lock()
         self._failing: set[str] = set()
-        self._result_partitions = 0
+        self._result_partitions: dict[str, int] = {}
         self.session: Spark | None = None
         self.beside: Final = threading.Lock()
         """Held by a job beside the queries: two at once would take slots that the next batch of a query needs."""
 
-    def open(self, source_partitions: int, result_partitions: int, *, both_compilers: bool = False) -> Spark:
+    def open(
+        self, source_partitions: int, result_partitions: Mapping[str, int], *, both_compilers: bool = False
+    ) -> Spark:
         """Return the session, a new one when it is gone, has too few slots or would publish results in other places.
 
         Args:
             source_partitions: of the topic that each query reads.
-            result_partitions: of each result topic.
+            result_partitions: of the result topics of whoever asks, by name.
             both_compilers: another one as well, unless it has both.
         """
         slots = self._stores * (source_partitions + SHUFFLE_PARTITIONS) + SPARE_SLOTS
         with self._lock:
             spark = self.session
             # Spark keeps its producers, and they what they know of a topic for minutes.
-            places_are_others = self._result_partitions != result_partitions
+            places_are_others = any(
+                self._result_partitions.get(topic, partitions) != partitions
+                for topic, partitions in result_partitions.items()
+            )
             if spark is not None and (
                 not spark.alive
                 or spark.slots < slots
@@ -53,7 +59,7 @@ class SparkHolder:
                 or (both_compilers and not spark.both_compilers)
             ):
                 self._close()
-            self._result_partitions = result_partitions
+            self._result_partitions.update(result_partitions)
             if self.session is None:
                 started = time.monotonic()
                 self.session = Spark(self._settings, slots, SHUFFLE_PARTITIONS, both_compilers=both_compilers)

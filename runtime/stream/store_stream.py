@@ -29,7 +29,7 @@ from runtime.stream.failures import Failures
 from runtime.stream.generations import TABLES, Driver
 from runtime.stream.pass_over import PassOver
 from runtime.stream.plan import Next, Plan
-from runtime.stream.real_time import RealTime, Snapshot
+from runtime.stream.real_time import LOOK_AROUND_EVERY_S, RealTime, Snapshot
 from runtime.stream.settings import StreamSettings
 from runtime.stream.spark_holder import SparkHolder
 from runtime.stream.status import NEXT_STATES, IllegalTransition, StreamState, StreamStatus
@@ -78,8 +78,10 @@ class StoreStream:
         self.topics = WatchedTopics(
             settings.spark.kafka, settings.topology, care.store, stop, self.check_stop, self.wait_for
         )
+        # Of this grant of the stream, also across failures: one that was superseded must not come back by itself.
+        self._driver = Driver()
         self._choice = Choice(
-            settings, care, upkeep, spark, self.topics, self._failures, self.check_stop, self.wait_for
+            settings, care, upkeep, spark, self.topics, self._failures, self._driver, self.check_stop, self.wait_for
         )
 
     @property
@@ -168,19 +170,18 @@ class StoreStream:
             work: what to work on.
             planned: whether it was begun on a plan.
         """
-        driver = Driver(work.generations, work.generation)
         snapshot: Snapshot | None = None
         while True:
             self.check_stop()
             if snapshot is None:
                 began_s = time.monotonic()
-                snapshot = self._caught_up(work, driver)
+                snapshot = self._caught_up(work)
                 if planned:
                     self.upkeep.generation_took(time.monotonic() - began_s)
                     planned = False
             self.to(StreamState.RUNNING)
             try:
-                plan, newer = RealTime(self, work, driver, snapshot).run(self._settings.checkpoint_interval_s)
+                plan, newer = RealTime(self, work, self._driver, snapshot).run(self._settings.checkpoint_interval_s)
             except QueryFailed as error:
                 self._pass_over(work, error)
                 plan, newer = Plan(Next.CATCH_UP, "records that could not be read are behind"), None
@@ -190,13 +191,13 @@ class StoreStream:
                 return plan
             snapshot = None if plan.next is Next.CATCH_UP else newer or snapshot
 
-    def _caught_up(self, work: Work, driver: Driver) -> Snapshot:
+    def _caught_up(self, work: Work) -> Snapshot:
         """Work off what waits in the source; return what the query in real time joins after that."""
         self.to(StreamState.CATCHING_UP)
         self.wait_for("Spark's first batch")
         while True:
             try:
-                self._catch_up(work, driver)
+                self._catch_up(work)
                 return self.snapshot(work)
             except QueryFailed as error:
                 self._pass_over(work, error)
@@ -209,6 +210,8 @@ class StoreStream:
         """
         if not work.spark.alive or not may_be_of_a_record(str(error)):
             raise error
+        # It writes to the log of the checkpoint.
+        self._driver.claim(work.generations, work.generation)
 
         def note(passed: list[Judged]) -> None:
             if self._letters is not None:
@@ -224,17 +227,21 @@ class StoreStream:
         if not passing.pass_over(self.topics.events()):
             raise error
 
-    def _catch_up(self, work: Work, driver: Driver) -> None:
+    def _catch_up(self, work: Work) -> None:
         """Work off what waits in the source."""
         started, done = time.monotonic(), 0
+        looked_around_s = started
         joined = work.tables_in_memory()
         with translated():
             self.upkeep.catching_up(work, joined)
-            driver.claim()
+            self._driver.claim(work.generations, work.generation)
         with running(work.catch_up(joined, self.upkeep.narrow)) as query:
             while not query.ended():
                 self.check_stop()
                 self.topics.look()
+                if time.monotonic() - looked_around_s > LOOK_AROUND_EVERY_S:
+                    looked_around_s = time.monotonic()
+                    self._driver.check(work.generations)
                 for report in query.reports():
                     self.count(work, report)
                     done += report.rows

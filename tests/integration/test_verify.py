@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 from aiokafka import AIOKafkaConsumer
-from topology.leaderboard.places import Board, Entry
 
 from app.java.broker import Broker
 from app.verification.verify import DIFFERENT
@@ -22,6 +21,7 @@ from tests.drivers.ports import free_port
 from tests.drivers.producer import Inputs
 from tests.drivers.reference import Reference
 from tests.waiting import UNHURRIED_S, wait_until
+from topology.leaderboard.places import Board, Entry
 from topology.leaderboard.topics import HIGH_SCORES, PLAYERS, PRODUCTS, SCORE_EVENTS
 
 pytestmark = pytest.mark.system

@@ -202,7 +202,7 @@ def test_the_events_of_a_topic_that_was_created_anew_are_all_new(on_frames: Fram
     found = anew.results(records_of(["a"]))
     assert found["a"].values == {"count": 3}
     assert found["a"].made.offsets == {"new": {"0": 0}, "old": {"0": 0}}
-    assert found["b"].made.offsets == {"old": {"0": 1}}
+    assert found["b"].made.offsets == {"new": {}, "old": {"0": 1}}
     assert all(found[word].made.covers(result.made) for word, result in on_frames(topic_id="old").results([]).items())
     # And so it goes on: what is old by now stays, beside what was older.
     once_more = on_frames(topic_id="newest", generation=3)
@@ -228,6 +228,11 @@ def test_a_result_of_before_there_were_headers_says_nothing_of_its_events(on_fra
     [(_, value, headers)] = driver.records([])
     assert (value, headers) == (b'{"longest":9}', [("generation", b"2"), ("version", b"1")])
     assert driver.results([])["a"].made == Made(2)
+
+
+def made(of: Made) -> list[tuple[str, bytes | None]]:
+    """Return the headers that say so."""
+    return [(name, value) for name, value in of.to_headers()]
 
 
 def counts(*said: tuple[str, int, dict[str, int], int]) -> list[ResultRecord]:
@@ -276,11 +281,6 @@ def test_a_generation_begins_with_what_a_store_keeps(on_frames: Frames, data: st
 
 VALUE = b'{"count":1}'
 MADE = Made(3, 1, 5, 7, {"a": {"0": 5}})
-
-
-def made(of: Made) -> list[tuple[str, bytes | None]]:
-    """Return the headers that say so."""
-    return [(name, value) for name, value in of.to_headers()]
 
 
 def with_header(name: str, value: bytes | None) -> list[tuple[str, bytes | None]]:

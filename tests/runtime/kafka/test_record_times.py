@@ -1,4 +1,4 @@
-"""Which topics take records whose time no query can read, and what an operator types against it."""
+"""Which topics take records whose time no query can read, and the setting that an operator changes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from runtime.kafka.record_times import REFUSES, REFUSES_BEFORE, takes_any, what_to_type
+from runtime.kafka.record_times import REFUSES, REFUSES_BEFORE, takes_any, what_to_refuse
 
 NOW_MS: Final = 1_795_622_429_884
 UNLIMITED: Final = str(2**63 - 1)
@@ -37,12 +37,20 @@ def test_a_topic_takes_such_records_unless_a_setting_of_its_kafka_forbids(
     assert takes_any(settings, NOW_MS) is takes
 
 
-def test_what_to_type_is_a_setting_that_this_kafka_knows() -> None:
-    for settings, expected in (
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
         ({AFTER: UNLIMITED, DIFFERENCE: UNLIMITED}, f"{AFTER}=3600000"),
         ({DIFFERENCE: UNLIMITED}, f"{DIFFERENCE}=3153600000000"),
-    ):
-        assert what_to_type("kafka:9092", "players", settings) == (
-            "kafka-configs.sh --bootstrap-server kafka:9092 --alter --entity-type topics --entity-name players"
-            f" --add-config {expected}"
-        )
+    ],
+)
+def test_what_refuses_them_is_a_setting_that_this_kafka_knows(settings: dict[str, str], expected: str) -> None:
+    found = what_to_refuse("players", settings, NOW_MS)
+    assert found is not None
+    says, setting = found
+    assert says.startswith("topic players takes records")
+    assert setting == expected
+
+
+def test_there_is_nothing_to_refuse_where_kafka_refuses_it() -> None:
+    assert what_to_refuse("players", {AFTER: "3600000"}, NOW_MS) is None

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.kafka.unreadable import Range, Run, may_be_of_a_record, steps, why_unreadable
+from runtime.kafka.unreadable import OffsetRange, Run, may_be_of_a_record, steps, why_unreadable
 from runtime.records import FURTHEST_MS, LARGEST_BYTES, TIMESTAMP_REASON, TOO_LARGE
 
 NOW_MS: Final = 1_795_622_429_884
@@ -51,7 +51,7 @@ PARTITION = st.tuples(st.integers(0, 5), st.lists(st.booleans(), max_size=12))
 
 @given(st.dictionaries(st.integers(0, 3), PARTITION, min_size=1))
 def test_every_record_is_read_once_and_no_unreadable_one(partitions: dict[int, tuple[int, list[bool]]]) -> None:
-    ranges = {p: Range(begin, begin + len(readable)) for p, (begin, readable) in partitions.items()}
+    ranges = {p: OffsetRange(begin, begin + len(readable)) for p, (begin, readable) in partitions.items()}
     runs = {p: found for p, (begin, readable) in partitions.items() if (found := runs_of(begin, readable))}
     at = {p: every.begin for p, every in ranges.items()}
     read: dict[int, list[int]] = {p: [] for p in ranges}

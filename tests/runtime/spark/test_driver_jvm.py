@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from runtime.errors import QueryFailed
+from runtime.spark import driver_jvm
 from runtime.spark.driver_jvm import MODULE_OPTIONS, SPARK_HOME, driver_command, options_of, start_driver
 from runtime.spark.java_environment import java_environment
-from topology import driver_jvm
 
 
 def test_the_command_line_is_that_of_sparks_own_launcher() -> None:

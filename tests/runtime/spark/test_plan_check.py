@@ -34,10 +34,6 @@ def word(lines: DataFrame) -> DataFrame:
 shouted = F.udf(lambda text: text.upper(), StringType())
 
 
-def by_partition(batches: Any) -> Any:
-    return batches
-
-
 AGGREGATE = r"rows of store words have an aggregate of their own \(.*\): leave it to the store's values"
 PYTHON = r"rows of store words run Python or Scala for each record \(.*\): use Spark's own functions"
 CLOCK = r"rows of store words look at the clock \(.*\): use the timestamp of the record, at.timestamp"
@@ -64,7 +60,6 @@ REFUSED: list[tuple[str, Callable[[DataFrame], DataFrame], str]] = [
     ),
     ("a UDF", lambda lines: word(lines).withColumn("word", shouted("word")), PYTHON),
     ("a UDF in a filter", lambda lines: word(lines).where(shouted("word") == "A"), PYTHON),
-    ("a function of batches", lambda lines: word(lines).mapInArrow(by_partition, word(lines).schema), PYTHON),
     ("the time", lambda lines: word(lines).withColumn("t", F.current_timestamp()), CLOCK),
     ("now", lambda lines: word(lines).withColumn("t", F.expr("now()")), CLOCK),
     ("the date", lambda lines: word(lines).where(F.current_date() > "2026-01-01"), CLOCK),
