@@ -178,7 +178,12 @@ def test_rows_without_a_key_are_dead_letters_while_catching_up_and_in_real_time(
         inputs = Inputs(broker.connection)
         asyncio.run(create_missing(broker.connection, [*inputs_of(LETTERS), *outputs_of(LETTERS)]))
         inputs.send(LINES, [(None, value) for value in (b"abc", b"", b"bc", b"a", b"-x")], 0)
-        with running(StreamThread(settings_of(tmp_path, broker.connection, LETTERS), SmallTables(broker.connection))):
+        with running(
+            StreamThread(
+                settings_of(tmp_path, broker.connection, LETTERS, checkpoint_interval_s=2),
+                SmallTables(broker.connection),
+            )
+        ):
             # No record of these can be used less than others: only their rows have no key.
             await_invalid(inputs, [(0, 1, b"", "no key")])
             inputs.send(LINES, [(None, b"a"), (None, b"")], 1)
