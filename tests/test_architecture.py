@@ -32,17 +32,20 @@ _TOPOLOGY = """
     word_count
 """
 _API = """
-    http http.answers http.errors http.auth http.schemas http.parameters http.openapi http.request_ids http.traffic
-    http.observed http.delivery http.cors
+    http http.answers http.errors http.auth http.schemas http.key_route http.parameters http.openapi http.request_ids
+    http.traffic http.delivery http.cors
     cluster cluster.routing
     reads reads.framing
     live live.event_stream live.feed
     components
     cluster.down_hosts cluster.router cluster.connections cluster.peers cluster.self_check
-    reads.boards reads.gather live.follower live.feeds live.events
-    leaderboard leaderboard.schemas leaderboard.routes
-    operate operate.operations reads.internal operate.metrics operate.page
-    http.front main
+    reads.one_row reads.gather live.follower live.feeds live.events
+    serving
+    operate operate.metric_names own operate.operations operate.declared operate.metrics operate.page
+    reads.stores reads.internal
+    http.front http.observed main
+    leaderboard leaderboard.problems leaderboard.schemas leaderboard.parameters leaderboard.metric_names
+    leaderboard.routes leaderboard.live leaderboard.own
 """
 _APP = """
     errors

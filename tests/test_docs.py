@@ -10,9 +10,11 @@ from typing import Any
 import click
 import pytest
 
-from api.http.auth import OPEN_PATHS, PAGE_FILES
+from api.http.auth import OPEN_PATHS
 from api.http.errors import KINDS
-from api.live.event_stream import EVENT_TYPE, RETRY_MS, AllBoards, OneBoard
+from api.leaderboard.live import WORDS
+from api.leaderboard.problems import NoSuchBoard
+from api.live.event_stream import EVENT_TYPE, RETRY_MS, AllKeys, OneKey
 from api.live.feeds import _KEPT_MOST, _KEPT_S
 from app.cli import leaderboard
 from app.server.connection import Limits
@@ -147,7 +149,8 @@ def test_the_board_of_the_reference_is_one() -> None:
 async def paths() -> dict[str, Any]:
     """What the OpenAPI document says of each path."""
     response = await Cluster({}, size=1, depth=10).get("/openapi.json")
-    return {path: methods["get"] for path, methods in response.json()["paths"].items()}
+    paths_of = response.json()["paths"]
+    return {path.replace("/leader-boards", "/{store}"): methods["get"] for path, methods in paths_of.items()}
 
 
 def route_sections() -> dict[str, str]:
@@ -178,7 +181,7 @@ async def test_a_route_has_the_parameters_and_statuses_that_the_reference_says(p
 
 def test_the_reference_says_how_live_updates_are_kept_up() -> None:
     one, all_boards = (as_one_line(route_sections()[path]) for path in EVENTS)
-    for written in (OneBoard(), AllBoards("token")):
+    for written in (OneKey(WORDS), AllKeys(WORDS, "token")):
         assert f"A comment (`:`) comes every {written.heartbeat_s:g} s when nothing else does." in one
         assert (written.heartbeat, written.preamble) == (b":\n\n", b"retry: %d\n\n" % RETRY_MS)
         assert f"allow silence of {written.heartbeat_s:g} s" in as_one_line(OPERATIONS.section("## Scaling"))
@@ -190,7 +193,7 @@ def test_the_reference_says_how_live_updates_are_kept_up() -> None:
 async def test_openapi_says_the_same_of_live_updates(paths: dict[str, Any]) -> None:
     for path in EVENTS:
         answer = paths[path]["responses"]["200"]
-        assert f"A comment comes every {OneBoard().heartbeat_s:g} s when nothing else does." in answer["description"]
+        assert f"A comment comes every {OneKey(WORDS).heartbeat_s:g} s when nothing else does." in answer["description"]
         assert answer["content"][EVENT_TYPE]["example"].startswith(f"retry: {RETRY_MS}\n\n")
 
 
@@ -216,12 +219,13 @@ def test_operations_say_what_one_client_may_take() -> None:
 
 def test_the_reference_lists_what_needs_no_token() -> None:
     row = next(row for row in rows(REFERENCE.section("## HTTP")) if row[0].startswith("`Authorization"))
-    assert set(codes(row[1])) - {"API_TOKEN", "/page/…"} == OPEN_PATHS - PAGE_FILES
+    assert set(codes(row[1])) - {"API_TOKEN", "/page/…"} == OPEN_PATHS
 
 
 def test_the_reference_lists_every_problem() -> None:
     found = [(codes(row[0])[0], row[1]) for row in rows(REFERENCE.section("### Problems")) if row[0] != "type"]
-    named = [(f"urn:problem-type:leaderboard:{kind.name}", str(kind.status)) for kind in KINDS.values()]
+    kinds = (*KINDS.values(), NoSuchBoard.kind)
+    named = [(f"urn:problem-type:leaderboard:{kind.name}", str(kind.status)) for kind in kinds]
     assert sorted(found) == sorted([*named, ("about:blank", "404, 405")])
 
 

@@ -20,7 +20,7 @@ def shared_with(origins: tuple[str, ...], app: ASGIApp) -> ASGIApp:
     """Return the application with the headers that let pages read its answers.
 
     Args:
-        origins: such as `https://games.example`, or `*` for all; empty: the application as it is.
+        origins: such as `https://page.example`, or `*` for all; empty: the application as it is.
         app: what answers, refusals included: a page has to see why it is refused.
     """
     if not origins:
