@@ -20,13 +20,15 @@ from multiprocessing.connection import Connection
 import psutil
 import uvloop
 
-from api.components import Components, Stopping
+from api.components import Stopping
+from api.leaderboard.own import leaderboard_routes
 from api.main import create_app
 from app.server.connection import Limits
 from app.server.http_server import HttpServer
 from benchmarks.figures import Figure, markdown
 from runtime.cluster.host_metadata import ClusterMap, HostMetadata
-from tests.drivers.fake_queries import FakeQueries, board_of
+from tests.drivers.declared import boards_view, components_of
+from tests.drivers.fake_view import board_of
 from tests.drivers.http_instance import free_host
 
 CLIENTS = 5_000
@@ -58,13 +60,12 @@ def run_case(what: str, clients: int, boards: int) -> list[Figure]:
 async def measure(clients_of: Connection, what: str, clients: int, boards: int) -> list[Figure]:
     """Run the instance and return its figures; the clients do what they are told over the pipe."""
     host = free_host()
-    queries = FakeQueries({each: board_of(each, 3) for each in range(1, BOARDS + 1)})
-    queries.hold(range(4))
+    view = boards_view({each: board_of(each, 3) for each in range(1, BOARDS + 1)})
+    view.hold(range(4))
     members = ClusterMap((HostMetadata(host, frozenset(range(4))),), 4)
     stopping = Stopping()
-    app = create_app(
-        Components(queries=queries, cluster=lambda: members, host=host, depth=10, ready=lambda: None, stopping=stopping)
-    )
+    components = components_of(view, cluster=lambda: members, host=host, stopping=stopping)
+    app = create_app(components, leaderboard_routes)
     server = HttpServer(app, host.host, host.port, Limits(connections=2 * clients))
     await server.start()
     began_s = time.monotonic()
@@ -75,12 +76,12 @@ async def measure(clients_of: Connection, what: str, clients: int, boards: int) 
         Figure(f"{what}: until all are open", "s", [opened_s]),
     ]
     if boards == 1:
-        entry = board_of(1, 1)[0]._replace(score=1e9)
-        queries.shared_boards = {**queries.shared_boards, 1: [entry]}
+        entry = board_of(1, 1)[0] | {"score": 1e9}
+        view.shared_rows = {**view.shared_rows, 1: [entry]}
         waiting = asyncio.create_task(told(clients_of, ("wait",)))
         await asyncio.sleep(0.5)
         began_s = time.time()
-        queries.changed(1)
+        view.changed(1)
         last_s = float(str(await waiting))
         figures.append(Figure(f"{what}: until all have a change", "s", [last_s - began_s], 2))
     await told(clients_of, ("close",))
