@@ -20,17 +20,16 @@ from multiprocessing.connection import Connection
 import psutil
 import uvloop
 
-from api.components import Components, Stopping
+from api.components import Stopping
 from api.leaderboard.own import leaderboard_routes
 from api.main import create_app
 from app.server.connection import Limits
 from app.server.http_server import HttpServer
 from benchmarks.figures import Figure, markdown
 from runtime.cluster.host_metadata import ClusterMap, HostMetadata
-from runtime.description import describe
-from tests.drivers.fake_view import FakeView, board_of
+from tests.drivers.declared import boards_view, components_of
+from tests.drivers.fake_view import board_of
 from tests.drivers.http_instance import free_host
-from topology.leaderboard.board import leaderboard
 
 CLIENTS = 5_000
 BOARDS = 5_000
@@ -61,20 +60,11 @@ def run_case(what: str, clients: int, boards: int) -> list[Figure]:
 async def measure(clients_of: Connection, what: str, clients: int, boards: int) -> list[Figure]:
     """Run the instance and return its figures; the clients do what they are told over the pipe."""
     host = free_host()
-    topology = leaderboard()
-    view = FakeView(topology.stores[0], {each: board_of(each, 3) for each in range(1, BOARDS + 1)})
+    view = boards_view({each: board_of(each, 3) for each in range(1, BOARDS + 1)})
     view.hold(range(4))
     members = ClusterMap((HostMetadata(host, frozenset(range(4))),), 4)
     stopping = Stopping()
-    components = Components(
-        topology=topology,
-        stores={view.store.name: view},
-        description=describe(topology),
-        cluster=lambda: members,
-        host=host,
-        ready=lambda: None,
-        stopping=stopping,
-    )
+    components = components_of(view, cluster=lambda: members, host=host, stopping=stopping)
     app = create_app(components, leaderboard_routes)
     server = HttpServer(app, host.host, host.port, Limits(connections=2 * clients))
     await server.start()

@@ -22,8 +22,9 @@ from runtime.values import Fields, Value, Values
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+_BESIDE_STORES: Final = frozenset({"lock", "notes", "spark", "spark.log"})
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}")
-_TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,200}")
+_TOPIC: Final = re.compile(r"(?!\.\.?$)[A-Za-z0-9._-]{1,200}")
 _COLUMN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 
 Row = Mapping[str, Any]
@@ -253,9 +254,20 @@ class Topology:
         return [self.source.topic, *(table.topic for table in self.tables), *(store.topic for store in self.stores)]
 
     def _check_names(self) -> None:
-        stores = [store.name for store in self.stores]
-        for name in _repeated([*stores, *(table.topic for table in self.tables)]):
+        names = [*(store.name for store in self.stores), *(table.topic for table in self.tables)]
+        for name in _repeated(names):
             raise DeclarationError(f"topology {self.name} has {name} twice: stores and tables need names of their own")
+        for name in _BESIDE_STORES.intersection(names):
+            raise DeclarationError(
+                f"topology {self.name} has a store or table {name}, as what stands beside them in the state directory:"
+                " give it another name"
+            )
+        if len({store.partitions for store in self.stores}) > 1:
+            said = ", ".join(f"{store.name} {store.partitions}" for store in self.stores)
+            raise DeclarationError(
+                f"the stores of topology {self.name} have different numbers of partitions ({said}): give all the same,"
+                " since an instance has the same partitions of each"
+            )
         for topic in _repeated([*self.topics, self.source.invalid_topic]):
             raise DeclarationError(
                 f"topology {self.name} names topic {topic} twice:"

@@ -18,6 +18,12 @@ from runtime.values import Values
 
 NOT_A_RESULT: Final = "not a result"
 
+# One of each for all records: `json.loads` and `json.dumps` would look at their arguments again for each.
+_DECODER: Final = json.JSONDecoder()
+_ENCODER: Final = json.JSONEncoder(separators=(",", ":"))
+_SHORT_DIGITS: Final = 19
+_ZERO: Final = ord("0")
+
 Offsets = Mapping[str, Mapping[str, int]]
 """By topic id and partition the offset of the last record that is in a result."""
 
@@ -48,33 +54,19 @@ class Made(NamedTuple):
         Raises:
             InvalidRecord: they say something that cannot be.
         """
-        # Kafka's headers may be null.
-        found = {name: value or b"" for name, value in headers if name in cls._fields}
+        found = dict(headers)
         if "generation" not in found:
             return None
         try:
-            return cls.of_json({name: json.loads(value) for name, value in found.items()})
-        except (ValueError, RecursionError) as error:
-            raise InvalidRecord(NOT_A_RESULT, f"its headers: {error!r}") from error
-
-    @classmethod
-    def of_json(cls, fields: Mapping[str, Any]) -> Made:
-        """Return what such fields say; raises ValueError when they cannot be."""
-        try:
-            newest_ms = fields.get("newest_ms")
-            offsets = {
-                str(topic_id): {str(int(partition)): _whole(offset) for partition, offset in partitions.items()}
-                for topic_id, partitions in fields.get("offsets", {}).items()
-            }
             return cls(
-                _whole(fields["generation"]),
-                _whole(fields.get("version", 1)),
-                _whole(fields.get("events", 0)),
-                None if newest_ms is None else _whole(newest_ms),
-                offsets,
+                _number(found["generation"]),
+                _number(found.get("version", b"1")),
+                _number(found.get("events", b"0")),
+                _number(found["newest_ms"]) if "newest_ms" in found else None,
+                _offsets(found["offsets"]) if "offsets" in found else {},
             )
-        except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError(repr(error)) from error
+        except (ValueError, TypeError, AttributeError, RecursionError) as error:
+            raise InvalidRecord(NOT_A_RESULT, f"its headers: {error!r}") from error
 
     def to_headers(self) -> list[tuple[str, bytes]]:
         """Return the headers that say this."""
@@ -156,7 +148,7 @@ def to_stored(values: Values, result: Result, value: bytes | None = None) -> byt
         result: what to keep.
         value: the values as JSON where they are there already; to encode them again would cost more than the rest.
     """
-    return _json(_listed(result.made)) + b"\n" + (values.to_json(result.values) if value is None else value)
+    return _line(result.made) + b"\n" + (values.to_json(result.values) if value is None else value)
 
 
 def values_of(stored: bytes) -> bytes:
@@ -166,12 +158,28 @@ def values_of(stored: bytes) -> bytes:
 
 def made_of(stored: bytes) -> Made:
     """Return of what it is made what a store keeps."""
-    return Made(*json.loads(stored[: stored.index(b"\n")]))
+    return Made(*_DECODER.decode(stored[: stored.index(b"\n")].decode()))
 
 
 def from_stored(values: Values, stored: bytes) -> Result:
     """Return the result that a store keeps."""
     return Result(made_of(stored), values.parse(values_of(stored)))
+
+
+def _number(value: bytes | None) -> int:
+    """Return the number that a header says; Kafka's headers may be null."""
+    # Plain digits, as nearly all are, are read in a tenth of the time that JSON's decoder takes.
+    if value and value.isdigit() and len(value) < _SHORT_DIGITS and (value[0] != _ZERO or len(value) == 1):
+        return int(value)
+    return _whole(json.loads(value or b""))
+
+
+def _offsets(value: bytes | None) -> Offsets:
+    """Return the offsets that a header says."""
+    return {
+        str(topic_id): {str(int(partition)): _whole(offset) for partition, offset in partitions.items()}
+        for topic_id, partitions in json.loads(value or b"").items()
+    }
 
 
 def _whole(value: Any) -> int:
@@ -185,10 +193,19 @@ def _listed(made: Made) -> list[Any]:
     return [*made[:-1], dict(made.offsets)]
 
 
+def _line(made: Made) -> bytes:
+    if made.offsets:
+        return _json(_listed(made))
+    # Of lattices, by hand: each record of a restore is written so.
+    generation, version, events, newest_ms, _ = made
+    newest = "null" if newest_ms is None else newest_ms
+    return f"[{generation},{version},{events},{newest},{{}}]".encode()
+
+
 def _latest(left: Made, right: Made) -> Made:
     newest_ms = max((each.newest_ms for each in (left, right) if each.newest_ms is not None), default=None)
     return left._replace(events=max(left.events, right.events), newest_ms=newest_ms)
 
 
 def _json(value: Any) -> bytes:
-    return json.dumps(value, separators=(",", ":")).encode()
+    return _ENCODER.encode(value).encode()

@@ -47,7 +47,6 @@ IMPORTED = {
     ],
     "aiokafka.record.default_records": ["_DefaultRecordBatchPy"],
     "aiokafka.record.memory_records": ["MemoryRecords"],
-    "pyspark.java_gateway": ["launch_gateway"],
     "uvicorn._types": ["ASGI3Application", "HTTPScope"],
     "uvicorn.protocols.http.httptools_impl": ["STATUS_LINE", "HttpToolsProtocol", "RequestResponseCycle"],
 }

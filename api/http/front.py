@@ -9,12 +9,12 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.cluster.routing import Remote
-from api.http.answers import HOP, Answer, header
+from api.http.answers import Answer, is_hop
 from api.http.auth import Guard
 from api.http.delivery import Delivery
 from api.http.errors import problem
@@ -28,13 +28,8 @@ logger = logging.getLogger(__name__)
 _LIMIT: Final = re.compile(rb"limit=([1-9][0-9]{0,8})")
 
 
-class _Asked(NamedTuple):
-    """A request for one row."""
-
-    row: OneRow
-    key: KeyValue
-    limit: int | None
-    hop: bool
+_Asked = tuple[OneRow, KeyValue, int | None, bool]
+"""Who answers a request for one row, and the arguments of `OneRow.answer`; a tuple: one is made for every read."""
 
 
 class Front:
@@ -79,7 +74,8 @@ class Front:
         if asked is None:
             return None
         try:
-            answer = asked.row.at_once(asked.key, asked.limit, hop=asked.hop)
+            row, key, limit, hop = asked
+            answer = row.at_once(key, limit, hop=hop)
             return None if isinstance(answer, Remote) else self._delivery.at_once(answer, scope["headers"])
         except Exception as error:
             logger.exception("GET %r failed", scope["path"])
@@ -92,7 +88,8 @@ class Front:
 
     async def _waited_for(self, scope: Scope, asked: _Asked) -> Answer:
         try:
-            answer = await asked.row.answer(asked.key, asked.limit, hop=asked.hop)
+            row, key, limit, hop = asked
+            answer = await row.answer(key, limit, hop=hop)
             return await self._delivery.of(answer, scope["headers"])
         except Exception as error:
             logger.exception("GET %r failed", scope["path"])
@@ -109,15 +106,14 @@ class Front:
         if found is None:
             return None
         row, key = found
-        limits, query = row.limits, scope["query_string"]
-        limit = None if limits is None else limits.default
+        limit, query = row.default_limit, scope["query_string"]
         if query:
             match = _LIMIT.fullmatch(query)
-            if match is None or limits is None or (limit := int(match[1])) > limits.most:
+            if match is None or row.limits is None or (limit := int(match[1])) > row.limits.most:
                 return None
         # Who counts the answers knows by its path what was asked for.
         scope["route"] = row
-        return _Asked(row, key, limit, header(scope["headers"], HOP) is not None)
+        return row, key, limit, is_hop(scope["headers"])
 
     def _found(self, raw_path: bytes) -> tuple[OneRow, KeyValue] | None:
         """Return whose key the path ends with, None when it is no plain one of any."""

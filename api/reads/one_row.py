@@ -35,12 +35,15 @@ class OneRow:
         path: the template of the route's path.
         prefix: what is before the key, without the slash between them.
         limits: of the store.
+        default_limit: how many entries of a row that is a list are served when a request does not say.
+        parse: returns the key that a text is; raises InvalidRecord.
     """
 
     def __init__(self, view: View, router: Router, peers: Peers, path: str, missing: Callable[[KeyValue], Fix]) -> None:
         self.path = path
         self.prefix = path.rpartition("/")[0]
         self.limits = view.store.limits
+        self.default_limit = None if self.limits is None else self.limits.default
         self.parse = view.store.key.type.parse
         self._text = view.store.key.type.text
         self._view = view

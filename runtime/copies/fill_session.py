@@ -19,10 +19,9 @@ from aiokafka.errors import KafkaError, OffsetOutOfRangeError, RecordTooLargeErr
 from runtime.copies.copies import Copies
 from runtime.copies.republisher import Republisher
 from runtime.copies.store_copy import StoreCopy
-from runtime.errors import BrokerUnavailable
 from runtime.kafka.clients import stop_client
 from runtime.kafka.connection import KafkaConnection
-from runtime.kafka.errors import kafka_errors
+from runtime.kafka.errors import kafka_errors, unavailable
 from runtime.kafka.ids import TopicCatalog, TopicDescription
 from runtime.kafka.topics import DELETE_RETENTION_MS
 
@@ -190,20 +189,14 @@ class FillSession:
             return
         retention_ms = {copy.topic: await self._retention_ms(catalog, copy.topic) for copy in copies}
         offsets = await self._offsets(consumer, unchecked)
-        # No await from here to the last seek: records that the loop beside reads belong to what is decided here.
         unknown = [each for each in unchecked if each not in offsets]
+        await self._note_unread(unknown, are_all=wanted.keys() == set(unknown))
+        # No await from here to the last seek: records that the loop beside reads belong to what is decided here.
         wanted = {
             topic_partition: copy
             for topic_partition, copy in wanted.items()
             if topic_partition not in unknown and not copy.dropped
         }
-        names = ", ".join(f"{topic}/{partition}" for topic, partition in unknown)
-        if unknown and not wanted:
-            raise BrokerUnavailable(f"Kafka at {self._kafka} does not tell the offsets of {names}")
-        # Each upkeep asks for them again.
-        if unknown and unknown != self._unread:
-            logger.warning("these are not read for now, Kafka does not tell their offsets: %s", names)
-        self._unread = unknown
         if not offsets and wanted.keys() == self._assigned.keys():
             # To assign the same again would throw away what has been fetched.
             return
@@ -226,6 +219,17 @@ class FillSession:
             consumer.seek(topic_partition, copy.position)
         self._assigned = wanted
         self._out_of_range.clear()
+
+    async def _note_unread(self, unknown: list[TopicPartition], *, are_all: bool) -> None:
+        """Say why the offsets of these are not known; when these are all, there is nothing to read."""
+        # Each upkeep asks for them again.
+        if unknown and (are_all or unknown != self._unread):
+            names = ", ".join(f"{topic}/{partition}" for topic, partition in unknown)
+            why = await unavailable(self._kafka, None, f"does not tell the offsets of {names}")
+            if are_all:
+                raise why
+            logger.warning("these are not read for now: %s: %s", names, why)
+        self._unread = unknown
 
     async def _follow_begins(self, consumer: AIOKafkaConsumer) -> None:
         """Tell the copies where their topic partitions begin now."""

@@ -11,7 +11,7 @@ from runtime.copies.store_copy import SLICE_S, Record, Shared, StoreCopy
 from runtime.keys import KeyValue
 from runtime.stores.global_table import GlobalTable
 from runtime.stores.protocol import Fill, StateStore
-from runtime.stores.table_rows import TableRow, is_certain, newest_fields
+from runtime.stores.table_rows import TableRow, is_certain, newest_fields, offset_of
 from runtime.table_records import parse_row
 
 logger = logging.getLogger(__name__)
@@ -69,7 +69,7 @@ class TableCopy(StoreCopy):
     def begins_at(self, begin: int) -> Iterator[None]:
         lost, going_on, epoch = 0, b"", self.epoch
         while (fill := self.store.fill) is not None and begin > fill.begin and self.epoch == epoch:
-            found, going_on = self._next(going_on, lambda value: TableRow.decode(value).offset < begin)
+            found, going_on = self._next(going_on, lambda value: offset_of(value) < begin)
             lost += sum(row.fields is not None for row in found.values())
             self._write(dict.fromkeys(found), fill if going_on else fill._replace(begin=begin))
             yield

@@ -1,21 +1,25 @@
 """The boundary where what aiokafka raises becomes an error of ours that says what to do.
 
-aiokafka's clients keep to themselves why they cannot connect. So when a connection is secured, the brokers are asked
-once more over a connection of our own, which tells whether it is the certificate or the login.
+aiokafka's clients keep to themselves why they cannot connect, and where: the brokers go on at the addresses that they
+advertise, which need not be those that were set. So the brokers are asked once more over connections of our own.
 """
 
 from __future__ import annotations
 
+import asyncio
+import socket
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from aiokafka.conn import AIOKafkaConnection, collect_hosts, create_conn
 from aiokafka.errors import (
     IllegalSaslStateError,
     KafkaConnectionError,
     KafkaError,
+    KafkaTimeoutError,
+    RequestTimedOutError,
     SaslAuthenticationFailed,
     UnsupportedSaslMechanismError,
 )
@@ -24,7 +28,7 @@ from aiokafka.protocol.metadata import MetadataRequest
 from runtime.errors import BrokerUnavailable
 from runtime.kafka.connection import KafkaConnection
 
-_ASK_TIMEOUT_MS: Final = 3_000
+_ASK_TIMEOUT_S: Final = 3.0
 _OTHER_NAME: Final = (62, 64)
 """OpenSSL's codes of a certificate for another host name or IP address."""
 _NO_TLS: Final = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG")
@@ -40,43 +44,113 @@ async def kafka_errors(kafka: KafkaConnection) -> AsyncIterator[None]:
         raise await unavailable(kafka, error) from error
 
 
-async def unavailable(kafka: KafkaConnection, error: BaseException, what: str = "does not answer") -> BrokerUnavailable:
-    """Return what to raise for an error of aiokafka: it names the certificate or the login when it is one of these.
+async def unavailable(
+    kafka: KafkaConnection, error: BaseException | None, what: str = "does not answer"
+) -> BrokerUnavailable:
+    """Return what to raise for an error of aiokafka: it names the address that is the matter, and what happens there.
 
     Args:
         kafka: how the client connects.
-        error: what the client raised.
+        error: what the client raised, if it did.
         what: what else to say of Kafka.
     """
-    refusal = await _refusal(kafka) if kafka.has_tls or kafka.has_login else ""
-    return BrokerUnavailable(refusal or f"Kafka at {kafka} {what} ({type(error).__name__})")
+    found = await _look(kafka)
+    if found.of_brokers:
+        return BrokerUnavailable(found.of_brokers)
+    details = found.of_bootstrap or ("" if error is None else type(error).__name__)
+    return BrokerUnavailable(f"Kafka at {kafka} {what}" + (f" ({details})" if details else ""))
 
 
-async def _refusal(kafka: KafkaConnection) -> str:
-    """Return why a broker refuses us or is refused by us; empty when none does."""
+class _Found(NamedTuple):
+    """What brokers do when they are asked once more.
+
+    Attributes:
+        of_brokers: a whole message, about a broker that refuses us, is refused by us or is not where it is said to be.
+        of_bootstrap: what happens at the bootstrap servers when none of them answers.
+    """
+
+    of_brokers: str = ""
+    of_bootstrap: str = ""
+
+
+class _Answer(NamedTuple):
+    """What came of asking one address.
+
+    Attributes:
+        brokers: where it says that all of them are: node id, host, port; None when it did not say.
+        refusal: why it refuses us, or is refused by us, and what to do.
+        happens: what happens there otherwise.
+    """
+
+    brokers: list[tuple[int, str, int]] | None = None
+    refusal: str = ""
+    happens: str = ""
+
+
+async def _look(kafka: KafkaConnection) -> _Found:
+    """Ask the bootstrap servers, and then the brokers where those say that they are: clients go on there.
+
+    Takes twice `_ASK_TIMEOUT_S` at most.
+    """
+    hosts = [(host, port) for host, port, _ in collect_hosts(kafka.bootstrap_servers, randomize=False)]
+    answers = dict(zip(hosts, await _ask_each(kafka, hosts), strict=True))
+    for (host, port), answer in answers.items():
+        if answer.refusal:
+            return _Found(f"Kafka at {host}:{port} {answer.refusal}")
+    said = {(host, port): (node, by) for by in reversed(hosts) for node, host, port in answers[by].brokers or ()}
+    if all(answer.brokers is None for answer in answers.values()):
+        happens = {f"{host}:{port}": answer.happens for (host, port), answer in answers.items()}
+        alone = len(happens) == 1
+        return _Found("", ", ".join(text if alone else f"{at}: {text}" for at, text in happens.items()))
+    elsewhere = [at for at in said if at not in answers]
+    for (host, port), answer in zip(elsewhere, await _ask_each(kafka, elsewhere), strict=True):
+        node, (by_host, by_port) = said[host, port]
+        if answer.refusal:
+            return _Found(f"Kafka at {host}:{port} {answer.refusal} (there broker {node} is, says {by_host}:{by_port})")
+        if answer.happens:
+            return _Found(
+                f"Kafka at {by_host}:{by_port} answers and says that broker {node} is at {host}:{port}, where"
+                f" {answer.happens}: check advertised.listeners of that broker, and the way from here to that address"
+            )
+    return _Found()
+
+
+async def _ask_each(kafka: KafkaConnection, hosts: Sequence[tuple[str, int]]) -> list[_Answer]:
+    return await asyncio.gather(*(_ask(kafka, host, port) for host, port in hosts))
+
+
+async def _ask(kafka: KafkaConnection, host: str, port: int) -> _Answer:
     arguments = kafka.for_aiokafka()
-    hosts = {(host, port) for host, port, _ in collect_hosts(arguments.pop("bootstrap_servers"))}
-    asked = set()
-    while hosts:
-        host, port = at = hosts.pop()
-        asked.add(at)
-        try:
-            connection = await create_conn(host, port, request_timeout_ms=_ASK_TIMEOUT_MS, **arguments)
-            hosts |= await _brokers(connection) - asked
-        except (KafkaError, OSError, TimeoutError) as error:
-            refusal = explain(error.__cause__, kafka) or explain(error, kafka)
-            if refusal:
-                return f"Kafka at {host}:{port} {refusal}"
-    return ""
+    del arguments["bootstrap_servers"]
+    try:
+        async with asyncio.timeout(_ASK_TIMEOUT_S):
+            connection = await create_conn(host, port, **arguments)
+            return _Answer(brokers=await _brokers(connection))
+    except (KafkaError, OSError, TimeoutError) as error:
+        return _Answer(refusal=explain(error.__cause__, kafka) or explain(error, kafka), happens=_happens(error))
 
 
-async def _brokers(connection: AIOKafkaConnection) -> set[tuple[str, int]]:
-    """Return where a broker says that all of them are: clients go on there."""
+async def _brokers(connection: AIOKafkaConnection) -> list[tuple[int, str, int]]:
+    """Return where a broker says that all of them are."""
     try:
         response: Any = await connection.send(MetadataRequest([]))
-        return {(host, port) for _, host, port, *_ in response.brokers}
+        return [(node, host, port) for node, host, port, *_ in response.brokers]
     finally:
         connection.close()
+
+
+def _happens(error: BaseException) -> str:
+    """Return what an attempt to connect meets, where it is nothing that a certificate or a login could change."""
+    match error:
+        case socket.gaierror():
+            return "the name does not resolve"
+        case ConnectionRefusedError():
+            return "nothing listens"
+        case TimeoutError() | KafkaTimeoutError() | RequestTimedOutError():
+            return f"no answer comes within {_ASK_TIMEOUT_S:.0f} s"
+        case OSError():
+            return error.strerror or str(error)
+    return type(error).__name__
 
 
 def explain(error: BaseException | None, kafka: KafkaConnection) -> str:

@@ -95,13 +95,16 @@ class Lookups:
         """
         if now == before:
             return
-        for lookers, row_key in self._indexed(key, before):
-            of_row = lookers[row_key]
-            of_row.discard(key)
-            if not of_row:
-                del lookers[row_key]
-        for lookers, row_key in self._indexed(key, now):
-            lookers.setdefault(row_key, set()).add(key)
+        for place, lookers in enumerate(self._lookers):
+            for row_key in self._keys(before, place):
+                if row_key != key:
+                    of_row = lookers[row_key]
+                    of_row.discard(key)
+                    if not of_row:
+                        del lookers[row_key]
+            for row_key in self._keys(now, place):
+                if row_key != key:
+                    lookers.setdefault(row_key, set()).add(key)
 
     def lookers(self, table: str, row_key: KeyValue) -> set[KeyValue]:
         """Return the keys of the results that look at a row, without the one that has the key of the row itself."""
@@ -109,17 +112,11 @@ class Lookups:
 
     def looks_at_its_own(self, table: str, key: KeyValue, looked_at: LookedAt) -> bool:
         """Return whether a result looks at the row of a table that has its own key."""
-        place = self._places[table]
-        return looked_at != NOTHING and key in self._keys(looked_at, place)
+        return key in self._keys(looked_at, self._places[table])
 
     def _keys(self, looked_at: LookedAt, place: int) -> LookedAt:
+        """Return the keys of the table at a place; none of `NOTHING`."""
+        if looked_at == NOTHING:
+            return NOTHING
         begin = len(self._lookers) + sum(looked_at[:place])
         return looked_at[begin : begin + looked_at[place]]
-
-    def _indexed(self, key: KeyValue, looked_at: LookedAt) -> Iterator[tuple[dict[KeyValue, set[KeyValue]], KeyValue]]:
-        if looked_at == NOTHING:
-            return
-        for place, lookers in enumerate(self._lookers):
-            for row_key in self._keys(looked_at, place):
-                if row_key != key:
-                    yield lookers, row_key

@@ -33,6 +33,9 @@ logger = logging.getLogger("runtime.spark.session")
 SPARK_HOME: Final = Path(pyspark.__file__).parent
 """The Spark that is pinned: that of this very PySpark."""
 
+SCALA_VERSION: Final = "2.13"
+"""Of that Spark: it looks for its jars by it when it starts executors on this machine."""
+
 MODULE_OPTIONS: Final = (
     "-XX:+IgnoreUnrecognizedVMOptions",
     "--add-modules=jdk.incubator.vector",

@@ -17,10 +17,6 @@ _REQUEST_MS: Final = 10_000
 _CONNECT_MS: Final = {"socket.connection.setup.timeout.ms": "5000", "socket.connection.setup.timeout.max.ms": "10000"}
 """For a connection that nobody refuses and nobody takes."""
 
-_IDLE_MS: Final = 15_000
-"""Of reads: nothing else ends a TLS handshake that the other side has begun and does not go on with. Sinks keep their
-connections for longer: an event that came after a pause would wait for a new one."""
-
 _DELIVERY_MS: Final = 30_000
 _POLL_MS: Final = 30_000
 _OFFSET_TRIES: Final = 2
@@ -30,7 +26,7 @@ _OFFSET_TRIES: Final = 2
 def read_options(kafka: KafkaConnection) -> dict[str, str]:
     """Return the options of Spark's source, but for what is read."""
     own = {"kafkaConsumer.pollTimeoutMs": str(_POLL_MS), "fetchOffset.numRetries": str(_OFFSET_TRIES)}
-    return _prefixed({**_client(kafka), "connections.max.idle.ms": str(_IDLE_MS)}) | own
+    return _prefixed(_client(kafka)) | own
 
 
 def write_options(kafka: KafkaConnection) -> dict[str, str]:

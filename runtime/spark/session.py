@@ -33,7 +33,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from runtime.errors import QueryFailed, StateUnusable
 from runtime.kafka.connection import KafkaConnection
 from runtime.kafka.unreadable import OffsetRange
-from runtime.spark.driver_jvm import SPARK_HOME, driver_command, forward_log, options_of, start_driver
+from runtime.spark.driver_jvm import SCALA_VERSION, SPARK_HOME, driver_command, forward_log, options_of, start_driver
 from runtime.spark.java_environment import java_environment, own_directories_only, what_bars
 from runtime.spark.kafka_clients import read_options, write_options
 from runtime.spark.native_libraries import directory_for_libraries
@@ -358,6 +358,7 @@ def _environment(settings: SparkSettings) -> dict[str, str]:
         **({"LD_LIBRARY_PATH": library_path} if library_path else {}),
         **environment,
         "SPARK_HOME": str(SPARK_HOME),
+        "SPARK_SCALA_VERSION": SCALA_VERSION,
         # There is none: nothing but what is set here.
         "SPARK_CONF_DIR": str(settings.work_dir / "conf"),
         "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),

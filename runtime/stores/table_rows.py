@@ -11,12 +11,14 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 _HEAD: Final = struct.Struct(">Bqq")
 _DELETE: Final = 1
 _ELSEWHERE: Final = 2
-_JSON: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+_DECODER: Final = json.JSONDecoder()
 
 
 class TableRow(NamedTuple):
@@ -37,15 +39,20 @@ class TableRow(NamedTuple):
     def encode(self) -> bytes:
         """Return the value that a store keeps."""
         flags = (self.fields is None) * _DELETE | self.is_elsewhere * _ELSEWHERE
-        fields = b"" if self.fields is None else _JSON.encode(self.fields).encode()
+        fields = b"" if self.fields is None else _ENCODER.encode(dict(self.fields)).encode()
         return _HEAD.pack(flags, self.time_ms, self.offset) + fields
 
     @classmethod
     def decode(cls, value: bytes) -> TableRow:
         """Return the row that a store's value is."""
         flags, time_ms, offset = _HEAD.unpack_from(value)
-        fields = None if flags & _DELETE else json.loads(value[_HEAD.size :])
+        fields = None if flags & _DELETE else _fields(value)
         return cls(fields, time_ms, offset, bool(flags & _ELSEWHERE))
+
+
+def _fields(value: bytes) -> Mapping[str, Any]:
+    # `json.loads` takes twice as long. Read only, since a row may be shared.
+    return MappingProxyType(_DECODER.raw_decode(value[_HEAD.size :].decode())[0])
 
 
 def is_certain(value: bytes) -> bool:
@@ -53,12 +60,15 @@ def is_certain(value: bytes) -> bool:
     return not value[0]
 
 
+def offset_of(value: bytes) -> int:
+    """Return the offset of the record that a store's value comes from."""
+    offset: int = _HEAD.unpack_from(value)[2]
+    return offset
+
+
 def certain_fields(value: bytes) -> Mapping[str, Any] | None:
     """Return the fields in a store's value when no other partition can have others; else None."""
-    if value[0]:
-        return None
-    fields: Mapping[str, Any] = json.loads(value[_HEAD.size :])
-    return fields
+    return None if value[0] else _fields(value)
 
 
 def newest(rows: Mapping[int, TableRow]) -> int | None:

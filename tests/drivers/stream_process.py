@@ -35,6 +35,9 @@ from runtime.stream.thread import StreamSettings, StreamThread
 from tests.drivers.processes import descendants, is_java
 from tests.waiting import wait_until
 
+SHORT_S = 5
+"""The shortest batch in real time that Spark takes, in seconds."""
+
 _ROOT = Path(__file__).parents[2]
 
 
@@ -109,7 +112,8 @@ class StreamProcess:
                 [sys.executable, "-m", "tests.drivers.stream_process", json.dumps(wanted)],
                 cwd=_ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,
             )  # fmt: skip
-        threading.Thread(target=self._read, args=(self._process,), daemon=True).start()
+        self._reader = threading.Thread(target=self._read, args=(self._process,), daemon=True)
+        self._reader.start()
         return self
 
     @property
@@ -165,7 +169,9 @@ class StreamProcess:
             if each.is_running():
                 each.kill()
         psutil.wait_procs(family)
-        process.wait()
+        with process:
+            # Its pipes are closed when the process has ended.
+            self._reader.join()
 
     def stop(self) -> None:
         """Have it stop in order."""
@@ -226,7 +232,7 @@ def main(topology: str, name: str, bootstrap_servers: str, directory: str, check
     )
     if (offsets := others["offsets_per_batch"]) is not None:
         spark = replace(spark, offsets_per_batch=offsets)
-    settings = StreamSettings(declared, spark, name, Path(checkpoint).as_uri(), others["interval_s"], 1)
+    settings = StreamSettings(declared, spark, name, Path(checkpoint).as_uri(), others["interval_s"])
     thread = StreamThread(settings, NamedTables(others["rows"], others["ids"], declared))
     thread.start()
     asked = threading.Thread(target=sys.stdin.read, daemon=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from app.java.broker import Broker
 from tests.drivers.counted import Counted
-from tests.drivers.stream_process import StreamProcess, running
+from tests.drivers.stream_process import SHORT_S, StreamProcess, running
 from tests.drivers.word_topologies import letters_in, words_and_letters, words_in
 
 _LINES = ("Hello world", "hello kafka streams", "kafka summit kafka", "a/b 😀 b")
@@ -19,7 +19,7 @@ def test_each_store_is_exact_and_a_failure_in_one_stops_no_other(broker: Broker,
     checkpoint = tmp_path / "checkpoint"
     stream = StreamProcess(
         "tests.drivers.word_topologies:words_and_letters", "stores", broker.bootstrap_servers, tmp_path / "own",
-        checkpoint, interval_s=2,
+        checkpoint, interval_s=SHORT_S,
     )  # fmt: skip
 
     def count_all() -> None:
@@ -27,8 +27,7 @@ def test_each_store_is_exact_and_a_failure_in_one_stops_no_other(broker: Broker,
         world.until_counted(words_in, words)
         world.until_counted(letters_in, letters)
 
-    count_all_at_start = _LINES * 5
-    world.send(*count_all_at_start)
+    world.send(*_LINES * 5)
     with running(stream):
         stream.until_running()
         count_all()
@@ -37,8 +36,10 @@ def test_each_store_is_exact_and_a_failure_in_one_stops_no_other(broker: Broker,
         # 1. The checkpoint of one cannot be used.
         of_letters = checkpoint / "letters-store-v1"
         jvm = stream.jvm
+        stream.freeze()
         shutil.rmtree(of_letters)
         of_letters.write_text("no directory")
+        stream.thaw()
         stream.until(lambda status: sum(status["failures"].values()) >= 4, "one fails, again and again")
         world.send(*_LINES * 3)
         world.until_counted(words_in, words)

@@ -21,7 +21,7 @@ from runtime.spark import kafka_clients
 from runtime.spark.session import Spark, SparkSettings, translated
 from topology.word_count import WORD_COUNT
 
-LIMITS_MS = {"_REQUEST_MS": 2_000, "_IDLE_MS": 3_000, "_DELIVERY_MS": 4_000, "_POLL_MS": 4_000}
+LIMITS_MS = {"_REQUEST_MS": 2_000, "_DELIVERY_MS": 4_000, "_POLL_MS": 4_000}
 """Shorter than they are, each as long beside the others."""
 CONNECT_MS = {"socket.connection.setup.timeout.ms": "1000", "socket.connection.setup.timeout.max.ms": "2000"}
 BOUND_S = 25.0

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from app.java.broker import Broker
 from tests.drivers.counted import Counted
-from tests.drivers.stream_process import StreamProcess, running
+from tests.drivers.stream_process import SHORT_S, StreamProcess, running
 from tests.drivers.word_topologies import word_count, words_in
 
 _LINES = ("hello world", "hello kafka streams", "kafka summit kafka")
@@ -33,8 +33,8 @@ def _files(checkpoint: Path) -> set[Path]:
 def test_of_two_drivers_on_one_generation_the_lower_one_stops_for_good(broker: Broker, tmp_path: Path) -> None:
     world = Counted(broker.connection, word_count("two"))
     world.send(*_LINES * 5)
-    # Batches of a second: while both run, both commit.
-    first, second = (_driver(broker, "two", tmp_path, own, interval_s=1) for own in ("first", "second"))
+    # Short batches: while both run, both commit.
+    first, second = (_driver(broker, "two", tmp_path, own, interval_s=SHORT_S) for own in ("first", "second"))
     with running(first), running(second):
         first.until_running()
         for number in range(200):

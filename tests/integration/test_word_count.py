@@ -10,7 +10,7 @@ from typing import Any
 
 from app.java.broker import Broker
 from tests.drivers.counted import Counted
-from tests.drivers.stream_process import StreamProcess, running
+from tests.drivers.stream_process import SHORT_S, StreamProcess, running
 from tests.drivers.topic_reader import read_topic
 from tests.drivers.word_topologies import word_count, words_in
 from tests.waiting import wait_until
@@ -59,7 +59,7 @@ def test_words_are_counted_and_each_change_of_a_count_is_a_record_at_once(broker
 def test_what_cannot_be_used_is_a_dead_letter_once_however_often_it_is_read(broker: Broker, tmp_path: Path) -> None:
     world = Counted(broker.connection, word_count("letters"))
     world.send_unusable(b"\xff", None)
-    with running(_stream(broker, "letters", tmp_path, interval_s=3)) as stream:
+    with running(_stream(broker, "letters", tmp_path, interval_s=SHORT_S)) as stream:
         stream.until_running()
         _until_letters(world, 2, stream)
         world.send_unusable(b"ok \xc3")

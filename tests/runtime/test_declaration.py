@@ -56,6 +56,12 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: store(limits=Limits(3, 10)), "store counts-store has limits and no show"),
     (lambda: topology(store(), store(topic="others")), "has counts-store twice: stores and tables need names"),
     (lambda: topology(store("big-towns"), tables=[TOWNS]), "has big-towns twice: stores and tables need names"),
+    (lambda: topology(store("notes")), "has a store or table notes, as what stands beside them in the state directory"),
+    (lambda: Table("..", Key("id", Int64), {"name": Text}), "the topic of a Table is '..'"),
+    (
+        lambda: topology(store(), store("others", "others", partitions=8)),
+        r"different numbers of partitions \(counts-store 4, others 8\): give all the same",
+    ),
     (lambda: topology(store(), store("others")), "names topic counts twice: source, dead letters, tables and stores"),
     (lambda: topology(store(topic="lines")), "names topic lines twice"),
     (lambda: topology(store(topic="lines-invalid")), "names topic lines-invalid twice"),

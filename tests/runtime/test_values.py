@@ -274,7 +274,7 @@ def test_a_generation_begins_with_what_a_store_keeps(on_frames: Frames, data: st
     for _, value, headers in published:
         held = results.merge(fields, held, results.parse(fields, value or b"", headers))  # type: ignore[arg-type]
     assert held is not None
-    begun = Made.of_json({"generation": 1, "offsets": {TOPIC_ID: row.made.offsets[TOPIC_ID]}})
+    begun = Made(1, offsets={TOPIC_ID: row.made.offsets[TOPIC_ID]})
     # Of two that do not cover each other either will do.
     assert begun.covers(held.made) or not held.made.covers(begun)
 

@@ -12,10 +12,12 @@ import httpx
 import pytest
 
 from api.http.auth import OPEN_PATHS, Tokens
+from api.own import no_own_routes
 from tests.drivers.cluster import Cluster
 from tests.drivers.declared import PAGE_FILES, STATIC
 from tests.drivers.fake_view import board_of
 from tests.waiting import UNHURRIED_S
+from topology.word_count import WORD_COUNT
 
 ROOT = Path(__file__).parents[3]
 PAGES = ["/", "/docs"]
@@ -124,3 +126,22 @@ def test_the_wheel_ships_every_file(tmp_path: Path) -> None:
     (wheel,) = tmp_path.glob("*.whl")
     shipped = set(zipfile.ZipFile(wheel).namelist())
     assert shipped >= {str(path.relative_to(ROOT)) for directory in STATIC for path in directory.iterdir()}
+
+
+@pytest.fixture
+def generic() -> Cluster:
+    """An instance of a topology that has no page of its own."""
+    return Cluster({"hello": {"word": "hello", "count": 2}}, size=1, topology=WORD_COUNT, own=no_own_routes)
+
+
+async def test_a_topology_without_a_page_has_one_that_shows_its_stores(generic: Cluster) -> None:
+    text = (await generic.get("/")).text
+    assert "<title>word-count</title>" in text
+    assert 'id="stores-rows"' in text
+    for word in ("game", "board", "podium", "player"):
+        assert word not in text.lower().replace("leaderboard", "")
+    names = re.findall(r'(?:href|src|srcset)="(page/[^"]+)"', text)
+    assert {"page/page.js", "page/page.css", "page/topology.svg"} <= set(names)
+    for name in names:
+        assert (await generic.get(f"/{name}")).status_code == 200, name
+    assert (await generic.get("/page/games.js")).status_code == 404

@@ -6,7 +6,16 @@ import json
 
 import pytest
 
-from app.verification.records import MAX_DEPTH, Row, Score, judge_row, judge_score
+from app.verification.records import (
+    MAX_BYTES,
+    MAX_DEPTH,
+    MAX_TIME_MS,
+    Row,
+    Score,
+    judge_row,
+    judge_score,
+    judge_score_at,
+)
 
 USABLE = Score(6, 1, 422.0)
 
@@ -170,6 +179,27 @@ def test_a_record_that_cannot_be_used_is_no_score(value: bytes | None) -> None:
 )
 def test_a_table_record_is_a_row_a_delete_or_nothing(key: bytes | None, value: bytes | None, expected: Row) -> None:
     assert judge_row(key, value) == expected
+
+
+@pytest.mark.parametrize("timestamp", [0, -1, 1_795_622_429_884_000, MAX_TIME_MS, -MAX_TIME_MS])
+def test_a_score_event_of_any_time_that_can_be_kept_counts(timestamp: int) -> None:
+    assert judge_score_at(timestamp, None, event()) == judge_score(event())
+
+
+@pytest.mark.parametrize("timestamp", [1_795_622_429_884_000_000, MAX_TIME_MS + 1, -MAX_TIME_MS - 1, -(2**63)])
+def test_one_of_another_time_does_not(timestamp: int) -> None:
+    assert judge_score_at(timestamp, None, event()) is None
+
+
+def test_a_record_counts_up_to_a_size() -> None:
+    fits = event()[:-1] + b" " * (MAX_BYTES - len(event())) + b"}"
+    assert judge_score_at(0, bytes(MAX_BYTES), fits) == judge_score(event())
+    assert judge_score(b" " + fits) is None
+    assert judge_score_at(0, bytes(MAX_BYTES + 1), event()) is None
+    row = b'{"id": 2, "name": "Mitch"}'
+    assert judge_row(b"2", b" " * (MAX_BYTES - len(row)) + row) == Row(2, "Mitch")
+    assert judge_row(b"2", b" " * (MAX_BYTES - len(row) + 1) + row) is None
+    assert judge_row(b"2" * (MAX_BYTES + 1), None) is None
 
 
 def test_every_text_of_a_number_is_taken_as_python_takes_it() -> None:

@@ -2,16 +2,20 @@
 
 import asyncio
 import itertools
+import time
 import uuid
 from pathlib import Path
 
 import pytest
+from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.errors import InvalidTimestampError
 
 from app.java.broker import Broker
 from runtime import Count, Int64, Key, PlainText, Store, Stream, Table, Text, Topology
 from runtime.errors import BrokerUnavailable, Fix
+from runtime.kafka import topics
 from runtime.kafka.connection import KafkaConnection
 from runtime.kafka.ids import topic_ids
 from runtime.kafka.topics import DELETE_RETENTION_MS, TopicSpec, create_missing, inputs_of, outputs_of
@@ -55,6 +59,19 @@ async def test_kafka_takes_each_topic_as_specified(broker: Broker, spec: TopicSp
     assert spec.config.items() <= (await _config(broker, copy.name)).items()
 
 
+async def test_a_kafka_that_does_not_know_the_setting_for_times_gets_the_one_that_it_knows(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    newer, older = {"message.timestamp.from.tomorrow": "1"}, {"message.timestamp.after.max.ms": "1234567"}
+    monkeypatch.setattr(topics, "REFUSES", newer)
+    monkeypatch.setattr(topics, "REFUSES_BEFORE", older)
+    limited = TopicSpec(_unique("limited"), 1, {**newer, "cleanup.policy": "compact"})
+    plain = TopicSpec(_unique("plain"), 1)
+    assert await create_missing(broker.connection, [limited, plain]) == [limited.name, plain.name]
+    assert (older | {"cleanup.policy": "compact"}).items() <= (await _config(broker, limited.name)).items()
+    assert (await _config(broker, plain.name))["message.timestamp.after.max.ms"] != "1234567"
+
+
 @pytest.mark.parametrize(
     ("name", "config", "reason"),
     [("not a name", {}, "contains one or more characters"), ("n", {"cleanup.policy": "burn"}, "burn")],
@@ -92,6 +109,17 @@ def test_the_topics_are_those_of_the_declaration() -> None:
 def test_what_a_repeat_may_be_worse_than_is_not_compacted_before_every_copy_has_read_it() -> None:
     lags = {int(spec.config["min.compaction.lag.ms"]) for spec in OUTPUTS if "cleanup.policy" in spec.config}
     assert lags == {300_000}
+
+
+@pytest.mark.parametrize("spec", INPUTS, ids=lambda spec: spec.name)
+async def test_inputs_that_are_created_here_refuse_a_time_in_nanoseconds(broker: Broker, spec: TopicSpec) -> None:
+    copy = TopicSpec(_unique(spec.name), 1, spec.config)
+    await create_missing(broker.connection, [copy])
+    now_ms = int(time.time() * 1000)
+    async with AIOKafkaProducer(**broker.connection.for_aiokafka()) as producer:
+        await producer.send_and_wait(copy.name, b"{}", key=b"1", timestamp_ms=now_ms)
+        with pytest.raises(InvalidTimestampError):
+            await producer.send_and_wait(copy.name, b"{}", key=b"1", timestamp_ms=now_ms * 10**6)
 
 
 def test_the_service_knows_how_long_its_tombstones_last() -> None:

@@ -12,7 +12,14 @@ import pytest
 
 from runtime.errors import QueryFailed
 from runtime.spark import driver_jvm
-from runtime.spark.driver_jvm import MODULE_OPTIONS, SPARK_HOME, driver_command, options_of, start_driver
+from runtime.spark.driver_jvm import (
+    MODULE_OPTIONS,
+    SCALA_VERSION,
+    SPARK_HOME,
+    driver_command,
+    options_of,
+    start_driver,
+)
 from runtime.spark.java_environment import java_environment
 
 
@@ -25,7 +32,7 @@ def test_the_command_line_is_that_of_sparks_own_launcher() -> None:
     submit = ["org.apache.spark.deploy.SparkSubmit", *settings, "pyspark-shell"]
     said = subprocess.run(
         [*launcher, *submit],
-        env={**environment, "SPARK_HOME": str(SPARK_HOME), "SPARK_SCALA_VERSION": "2.13"},
+        env={**environment, "SPARK_HOME": str(SPARK_HOME), "SPARK_SCALA_VERSION": SCALA_VERSION},
         capture_output=True,
         text=True,
         check=True,
@@ -37,6 +44,10 @@ def test_the_command_line_is_that_of_sparks_own_launcher() -> None:
     assert theirs[3 : theirs.index("--conf")] == own[3 : own.index("--conf")]
     assert set(pairs(theirs)) == set(pairs(own))
     assert theirs[-1] == own[-1]
+
+
+def test_the_version_of_scala_is_that_of_sparks_jars() -> None:
+    assert list(SPARK_HOME.glob(f"jars/spark-core_{SCALA_VERSION}-*.jar"))
 
 
 def _found(java: str) -> str:

@@ -27,4 +27,3 @@ def test_a_sink_gives_up_what_no_server_takes() -> None:
     assert options["kafka.max.block.ms"] == options["kafka.default.api.timeout.ms"]
     # Kafka refuses less than this for a record that may be sent again.
     assert int(options["kafka.delivery.timeout.ms"]) >= int(options["kafka.request.timeout.ms"])
-    assert "kafka.connections.max.idle.ms" not in options, "a score that comes after a pause has its connection"

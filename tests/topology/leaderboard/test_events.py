@@ -11,9 +11,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import functions as F
 
 from runtime import Table
 from runtime.errors import InvalidRecord
+from runtime.records import FURTHEST_MS, LARGEST_BYTES, TIMESTAMP_REASON, TOO_LARGE
 from runtime.spark.session import Spark
 from runtime.table_records import parse_row
 from tests.drivers.frames import records_frame
@@ -41,6 +43,42 @@ def test_every_kind_of_score_event_comes_out_as_the_docs_say(spark: Spark) -> No
             assert (reason, *fields) == (None, 5.0, 1, 3), shown
         else:
             assert reason == case.outcome, shown
+
+
+def test_what_a_record_has_beside_its_value_is_judged_first(spark: Spark) -> None:
+    fits = event()[:-1] + b" " * (LARGEST_BYTES - len(event())) + b"}"
+    cases = [
+        ((None, event(), FURTHEST_MS), None),
+        ((None, event(), -FURTHEST_MS), None),
+        ((None, event(), FURTHEST_MS + 1), TIMESTAMP_REASON),
+        ((None, b"", -FURTHEST_MS - 1), TIMESTAMP_REASON),
+        ((b"\xff", fits, 0), None),
+        ((None, b" " + fits, 0), TOO_LARGE),
+        ((bytes(LARGEST_BYTES), event(), 0), None),
+        ((bytes(LARGEST_BYTES + 1), event(), 0), TOO_LARGE),
+    ]
+    table = pa.table(
+        {
+            "key": pa.array([key for (key, _, _), _ in cases], pa.binary()),
+            "value": pa.array([value for (_, value, _), _ in cases], pa.binary()),
+            "partition": pa.array([0] * len(cases), pa.int32()),
+            "offset": pa.array(range(len(cases)), pa.int64()),
+            "timestamp_ms": pa.array([timestamp for (_, _, timestamp), _ in cases], pa.int64()),
+        }
+    )
+    records = spark.session.createDataFrame(table).withColumn("timestamp", F.timestamp_millis("timestamp_ms"))
+    reasons = judge(records).select("offset", "reason").orderBy("offset").toArrow()["reason"]
+    assert reasons.to_pylist() == [reason for _, reason in cases]
+
+
+@pytest.mark.parametrize("table", LEADERBOARD.tables, ids=lambda table: table.topic)
+def test_a_table_record_is_taken_up_to_a_size(table: Table) -> None:
+    row = b'{"id": 3, "name": "Isabelle"}'
+    assert parse_row(table, b"3", b" " * (LARGEST_BYTES - len(row)) + row)[0] == 3
+    for key, value in ((b"3", b" " * (LARGEST_BYTES - len(row) + 1) + row), (b"3" * (LARGEST_BYTES + 1), None)):
+        with pytest.raises(InvalidRecord) as caught:
+            parse_row(table, key, value)
+        assert caught.value.reason == TOO_LARGE
 
 
 @pytest.mark.parametrize("table", LEADERBOARD.tables, ids=lambda table: table.topic)

@@ -1,0 +1,91 @@
+"""A topology of one's own, as the documents write it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runtime import Key, PlainText, Store, Stream, Text, Topology
+from runtime.results import merge, parse
+from runtime.spark.session import Spark
+from tests.drivers.frames import StoreOnFrames
+from tests.drivers.markdown import ROOT, Block, Document
+from tests.drivers.ports import free_port
+from tests.waiting import UNHURRIED_S
+
+GUIDE = Document(ROOT / "docs" / "write-your-own-topology.md")
+
+
+def blocks(language: str) -> list[Block]:
+    """Return the guide's blocks of a language, in order."""
+    return [block for block in GUIDE.blocks() if block.language == language]
+
+
+@pytest.fixture(scope="module")
+def names() -> dict[str, Any]:
+    """What the guide's Python defines, block after block."""
+    found: dict[str, Any] = {"__name__": "errors"}
+    exec("from runtime import Table", found)  # noqa: S102
+    for block in blocks("python"):
+        exec(block.code, found)  # noqa: S102
+    return found
+
+
+def test_the_demo_runs_it_from_its_own_directory_and_prints_what_the_guide_says(tmp_path: Path) -> None:
+    (tmp_path / "errors.py").write_text(blocks("python")[0].code)
+    (tmp_path / "data" / "errors").mkdir(parents=True)
+    (tmp_path / "data" / "errors" / "log-lines.txt").write_text(blocks("text")[0].code)
+    program = str(Path(sys.executable).parent / "leaderboard")
+    done = subprocess.run(
+        [program, "demo", "--topology", "errors:ERRORS", "--once", "--port", str(free_port())],
+        check=False,
+        cwd=tmp_path,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=UNHURRIED_S,
+    )
+    assert done.returncode == 0, done.stderr
+    one, every = (json.loads(block.code) for block in blocks("json"))
+    assert json.loads(done.stdout) == every
+    assert one in every["error-counts"]
+
+
+def test_a_value_of_ones_own_is_kept_and_merges(spark: Spark, names: dict[str, Any]) -> None:
+    def by_letter(lines: Any) -> Any:
+        return lines.selectExpr("at", "left(text, 1) AS letter", "text")
+
+    topology = Topology(
+        "longest",
+        Stream("lines", PlainText()),
+        [Store("longest", "longest", Key("letter", Text), {"longest": names["Longest"]("text")}, rows=by_letter)],
+    )
+    driver = StoreOnFrames(spark.session, topology)
+    record = topology.stores[0].record
+    lines = [(text, 0, offset, 0) for offset, text in enumerate([b"a", b"abc", b"b", b"ab"])]
+    assert {key: found.values for key, found in driver.results(lines).items()} == {
+        "a": {"longest": 3},
+        "b": {"longest": 1},
+    }
+    first, second = (
+        parse(record, value or b"", headers)  # type: ignore[arg-type]
+        for part in (lines[:1], lines[1:2])
+        for _, value, headers in driver.records(part)
+    )
+    for held, new in ((first, second), (second, first)):
+        merged = merge(record, held, new)
+        assert merged is not None
+        assert merged.values == {"longest": 3}
+
+
+def test_a_row_is_shown_with_the_name_out_of_a_table_or_not_at_all(names: dict[str, Any]) -> None:
+    tables = {"services": {"api": {"owner": "Ann"}}}
+    show = names["with_owner"]
+    assert show({"service": "api", "count": 2}, tables) == {"service": "api", "count": 2, "owner": "Ann"}
+    assert show({"service": "web", "count": 1}, tables) is None
