@@ -270,7 +270,8 @@ class Count(Value):
     def part(self) -> Column:
         from pyspark.sql import functions as F
 
-        return F.lit(1) if self.weight is None else F.col(self.weight)
+        # One that is null counts nothing: a sum of such alone would be no number.
+        return F.lit(1) if self.weight is None else F.coalesce(F.col(self.weight), F.lit(0))
 
     def aggregate(self, part: Column) -> Column:
         from pyspark.sql import functions as F

@@ -50,7 +50,8 @@ class World:
     def score(self, partition: int, score: float, timestamp: int = NOW_MS, *, product: int = 1, pad: int = 0) -> None:
         """Send a score of player 1 that counts."""
         self.reference.add([(score, 1, product)])
-        self._send(partition, [RawRecord(event(score, product, pad), timestamp, headers=NOT_TEXT)])
+        record = RawRecord(event(score, product, pad), timestamp, headers=NOT_TEXT)
+        self._send(partition, [record], ZSTD if pad else 0)
 
     def unreadable(self, partition: int, records: list[RawRecord], reason: str, codec: int = 0) -> None:
         """Send scores of which none counts."""

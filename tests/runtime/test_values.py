@@ -213,6 +213,18 @@ def test_the_events_of_a_topic_that_was_created_anew_are_all_new(on_frames: Fram
     )
 
 
+def test_a_weight_that_is_null_counts_nothing(on_frames: Frames) -> None:
+    def weighed(lines: DataFrame) -> DataFrame:
+        weight = F.regexp_extract("text", "[0-9]+", 0).try_cast("bigint")
+        return lines.select("at", F.substring("text", 1, 1).alias("letter"), weight.alias("weight"))
+
+    store = Store("weights", "weights", Key("letter", Text), {"weight": Count("weight")}, rows=weighed)
+    found = on_frames(Topology("weighed", Stream("lines", PlainText()), [store])).results(
+        records_of(["a", "b 2", "b", "b 5"])
+    )
+    assert {key: result.values for key, result in found.items()} == {"a": {"weight": 0}, "b": {"weight": 7}}
+
+
 def test_a_source_that_got_partitions_goes_on_from_what_was_counted(on_frames: Frames) -> None:
     before = on_frames(partitions=2).records([(b"a", 0, 5, 0), (b"a", 1, 6, 0)])
     grown = on_frames(partitions=4, generation=2)

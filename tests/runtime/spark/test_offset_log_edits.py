@@ -50,7 +50,7 @@ class Checkpoint:
         return last._1(), last._2().offsets().head().get().json()  # noqa: SLF001  # how Scala names the parts of a pair
 
     def _offsets(self) -> Any:
-        return self._checkpointing.OffsetSeqLog(self._session, f"{self._query}/offsets")
+        return self._checkpointing.OffsetSeqLog(self._session, f"{self._query}/offsets", False)
 
 
 @pytest.fixture
