@@ -13,12 +13,11 @@ from dataclasses import replace
 import pytest
 
 from app.java.broker import Broker
-from app.java.jars import ensure_jars
 from runtime.errors import QueryFailed
 from runtime.kafka.connection import KafkaConnection
 from runtime.kafka.topics import create_missing, outputs_of
 from runtime.spark import kafka_clients
-from runtime.spark.session import Spark, SparkSettings, translated
+from runtime.spark.session import Spark, translated
 from topology.word_count import WORD_COUNT
 
 LIMITS_MS = {"_REQUEST_MS": 2_000, "_DELIVERY_MS": 4_000, "_POLL_MS": 4_000}
@@ -80,25 +79,22 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 
 @pytest.fixture(scope="module")
-def running(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spark]:
+def warm(spark: Spark, broker: Broker) -> Spark:
     """Spark, with what it loads for its first query loaded."""
-    directory = tmp_path_factory.mktemp("spark")
-    settings = SparkSettings(broker.connection, ensure_jars().spark, directory / "work", directory / "spark.log")
-    spark = Spark(settings, slots=2, shuffle_partitions=1)
+    spark.settings = replace(spark.settings, kafka=broker.connection)
     read(spark)
     write(spark)
-    yield spark
-    spark.close()
+    return spark
 
 
 @pytest.fixture
-def spark(running: Spark, broker: Broker, monkeypatch: pytest.MonkeyPatch) -> Iterator[Spark]:
+def impatient(warm: Spark, monkeypatch: pytest.MonkeyPatch) -> Spark:
     """Spark with limits that a test can wait for."""
     for name, value in LIMITS_MS.items():
         monkeypatch.setattr(kafka_clients, name, value)
     monkeypatch.setattr(kafka_clients, "_CONNECT_MS", CONNECT_MS)
-    yield running
-    running.settings = replace(running.settings, kafka=broker.connection)
+    monkeypatch.setattr(warm, "settings", warm.settings)
+    return warm
 
 
 def read(spark: Spark) -> None:
@@ -127,22 +123,22 @@ def within_s(limit_s: float) -> Iterator[None]:
 @pytest.mark.parametrize("server", [refusing, silent, unresponsive, hanging_up])
 @pytest.mark.parametrize("use", [read, write])
 def test_a_server_of_the_list_that_does_not_answer_is_passed_over(
-    spark: Spark, broker: Broker, server: Server, use: Callable[[Spark], None]
+    impatient: Spark, broker: Broker, server: Server, use: Callable[[Spark], None]
 ) -> None:
     with ExitStack() as opened:
         servers = [server(opened), server(opened), broker.bootstrap_servers]
-        spark.settings = replace(spark.settings, kafka=KafkaConnection(",".join(servers)))
+        impatient.settings = replace(impatient.settings, kafka=KafkaConnection(",".join(servers)))
         with within_s(BOUND_S):
-            use(spark)
+            use(impatient)
 
 
-@pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL"])
+@pytest.mark.parametrize("protocol", ["PLAINTEXT", pytest.param("SSL", marks=pytest.mark.system)])
 @pytest.mark.parametrize("server", [refusing, silent, unresponsive, hanging_up])
 @pytest.mark.parametrize("use", [read, write])
 def test_when_no_server_answers_spark_gives_up_in_time(
-    spark: Spark, server: Server, protocol: str, use: Callable[[Spark], None]
+    impatient: Spark, server: Server, protocol: str, use: Callable[[Spark], None]
 ) -> None:
     with ExitStack() as opened:
-        spark.settings = replace(spark.settings, kafka=KafkaConnection(server(opened), protocol))
+        impatient.settings = replace(impatient.settings, kafka=KafkaConnection(server(opened), protocol))
         with within_s(BOUND_S), pytest.raises(QueryFailed):
-            use(spark)
+            use(impatient)
