@@ -11,8 +11,8 @@ Kafka's clients in Python read them all the same. Here they are found, after a q
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
@@ -31,6 +31,14 @@ _POLL_MS: Final = 200
 _FETCH_BYTES: Final = 2 << 20
 _REQUEST_TIMEOUT_MS: Final = 10_000
 
+_RECORDS_AT_ONCE: Final = 100_000
+_BYTES_AT_ONCE: Final = 32 << 20
+"""Of records that Spark is given by way of Python: they are held here, and in the heap of its driver."""
+
+_FEW: Final = 8
+_NEAR_OFFSETS: Final = 100_000
+"""A batch takes Spark a second and more, however little it reads; so many records are read here in about as long."""
+
 _SIGNS: Final = ("ArithmeticException", "OutOfMemoryError", "Job aborted due to stage failure")
 """What a query ends with when it has met one. In real time all its tasks end, and any of them may tell first."""
 
@@ -44,19 +52,21 @@ class OffsetRange(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Unreadable records of one partition with no readable one between them.
+    """Unreadable records of one partition that are passed at once.
 
     Attributes:
         first: the offset of the first.
         past: the offset of the next record that can be read, or where the look ended.
         reason: why the first cannot be read.
         count: how many there are.
+        mixed: whether there are readable ones between them.
     """
 
     first: int
     past: int
     reason: str
     count: int = 1
+    mixed: bool = False
 
 
 def may_be_of_a_record(failure: str) -> bool:
@@ -130,7 +140,7 @@ class _Look:
 
 async def read_ranges(
     kafka: KafkaConnection, topic: str, ranges: Mapping[int, OffsetRange], check_stop: Callable[[], None] = lambda: None
-) -> AsyncIterator[tuple[int, list[Record]]]:
+) -> AsyncGenerator[tuple[int, list[Record]], None]:
     """Yield the committed records of some partitions, a list at a time; see `find_runs`."""
     left = {TopicPartition(topic, number): each.end for number, each in ranges.items() if each.begin < each.end}
     if not left:
@@ -153,6 +163,36 @@ async def read_ranges(
                 before, moved_at_s = now, time.monotonic()
             elif time.monotonic() - moved_at_s > _REQUEST_TIMEOUT_MS / 1000:
                 raise BrokerUnavailable(f"{topic} cannot be read from these offsets on: {now}")
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What was read of some partitions.
+
+    Attributes:
+        records: those that Spark can be given.
+        ends: up to where each partition was read.
+    """
+
+    records: list[Record]
+    ends: dict[int, int]
+
+
+async def read_piece(
+    kafka: KafkaConnection, topic: str, ranges: Mapping[int, OffsetRange], check_stop: Callable[[], None] = lambda: None
+) -> Piece:
+    """Return the first records of some partitions, as many as are taken at once; arguments as for `find_runs`."""
+    records: list[Record] = []
+    ends, size = {partition: every.begin for partition, every in ranges.items()}, 0
+    async with aclosing(read_ranges(kafka, topic, ranges, check_stop)) as lists:
+        async for partition, found in lists:
+            readable = [record for record in found if reason_of(record) is None]
+            records += readable
+            size += sum(len(record.key or b"") + len(record.value or b"") for record in readable)
+            ends[partition] = found[-1].offset + 1 if found else ends[partition]
+            if len(records) >= _RECORDS_AT_ONCE or size >= _BYTES_AT_ONCE:
+                return Piece(records, ends)
+    return Piece(records, {partition: every.end for partition, every in ranges.items()})
 
 
 @asynccontextmanager
@@ -180,16 +220,35 @@ def spans_of(runs: Mapping[int, list[Run]]) -> dict[int, OffsetRange]:
     return {partition: OffsetRange(found[0].first, found[-1].past) for partition, found in runs.items()}
 
 
+def fewer(runs: list[Run]) -> list[Run]:
+    """Return the runs of a partition; of many, those that are near to each other as one."""
+    return runs if len(runs) <= _FEW else joined(runs, _NEAR_OFFSETS)
+
+
+def joined(runs: list[Run], near: int) -> list[Run]:
+    """Return the runs of a partition, with those as one that have no more than so many offsets between them."""
+    found = runs[:1]
+    for run in runs[1:]:
+        last = found[-1]
+        if run.first - last.past <= near:
+            found[-1] = Run(last.first, run.past, last.reason, last.count + run.count, mixed=True)
+        else:
+            found.append(run)
+    return found
+
+
 class Step(NamedTuple):
     """One stretch of a topic that can be read, and what is to be passed over behind it.
 
     Attributes:
         ends: up to where each partition is read.
         past: where it is read on from.
+        mixed: what lies between these two and holds readable records as well, by partition.
     """
 
     ends: dict[int, int]
     past: dict[int, int]
+    mixed: dict[int, OffsetRange]
 
 
 def steps(ranges: Mapping[int, OffsetRange], runs: Mapping[int, list[Run]]) -> Iterator[Step]:
@@ -197,10 +256,10 @@ def steps(ranges: Mapping[int, OffsetRange], runs: Mapping[int, list[Run]]) -> I
 
     Args:
         ranges: where to begin and end, by partition.
-        runs: the unreadable records, as `find_runs` returns them.
+        runs: the unreadable records, as `find_runs` returns them, or some as one.
     """
     for number in range(max(map(len, runs.values()), default=0)):
-        ends, past = {}, {}
+        ends, past, mixed = {}, {}, {}
         for partition, every in ranges.items():
             found = runs.get(partition, [])
             run = found[number] if number < len(found) else None
@@ -208,4 +267,6 @@ def steps(ranges: Mapping[int, OffsetRange], runs: Mapping[int, list[Run]]) -> I
             stay = found[-1].past if found else every.end
             ends[partition] = run.first if run is not None else stay
             past[partition] = run.past if run is not None else stay
-        yield Step(ends, past)
+            if run is not None and run.mixed:
+                mixed[partition] = OffsetRange(run.first, run.past)
+        yield Step(ends, past, mixed)

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Final, Self
 
@@ -23,6 +24,8 @@ from runtime.spark.checkpoint import CheckpointDirectory
 
 _VERSION: Final = "v1"
 _BATCH: Final = re.compile(r"[0-9]+")
+_NO_FILE_YET: Final = '{"logOffset":-1}'
+"""Where Spark's source of files begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,8 @@ class Batch:
             if version.strip() != _VERSION:
                 raise ValueError(f"version {version}")
             ((topic, ends),) = json.loads(*sources).items()
+            if not isinstance(ends, dict):
+                raise ValueError(f"{sources[0]} is no topic's")
             return cls(number, metadata, topic, {int(partition): int(end) for partition, end in ends.items()})
         except (ValueError, TypeError, AttributeError) as error:
             raise CheckpointUnusable(f"the offsets of batch {number} cannot be read: {error}") from error
@@ -130,6 +135,53 @@ class OffsetLog:
         self._write(Batch(0, lines[1], topic, offsets))
         # What that batch read from, by a source of another kind.
         self._directory.delete(f"{self._query}/sources")
+
+    @contextmanager
+    def reading_files(self, ends: Mapping[int, int]) -> Iterator[Batch]:
+        """Have the one batch that the block runs read files in place of the topic. The state stays.
+
+        The block is given the last batch that was done.
+
+        When that has been done, the query goes on with the topic at these offsets; when not, where it was. What leaves
+        the block's end out, as the end of the process does, leaves a log behind that no method here takes for a
+        topic's: nothing is read twice by it, nor left out.
+
+        Args:
+            ends: by partition; the others stay where the last batch ended.
+        """
+        done = self.done()
+        if done is None:
+            raise CheckpointUnusable(f"no batch of {self._query} was done yet")
+        # Spark gives the source that it starts the offsets of the last two.
+        last = [self._read(number) for number in (done.number - 1, done.number) if number >= 0]
+        try:
+            self._begin_files(last)
+            yield done
+        finally:
+            self._end_files(last, ends)
+
+    def _begin_files(self, last: list[Batch]) -> None:
+        """Make the log one of files: the last batch that was done comes first, which tells that it is."""
+        self._directory.delete(self._file(last[-1].number + 1))
+        for batch in reversed(last):
+            self._directory.write_text(self._file(batch.number), f"{_VERSION}\n{batch.metadata}\n{_NO_FILE_YET}")
+        self._directory.delete(f"{self._query}/sources")
+
+    def _end_files(self, last: list[Batch], ends: Mapping[int, int]) -> None:
+        """Make the log the topic's again: what is read first of it comes last."""
+        number, done = self._last("commits"), last[-1]
+        if number not in (done.number, done.number + 1):
+            raise CheckpointUnusable(f"{self._query} has done batches up to {number}, and was to do {done.number + 1}")
+        self._directory.delete(f"{self._query}/sources")
+        if number == done.number:
+            self._directory.delete(self._file(number + 1))
+        for batch in last:
+            self._write(batch)
+        if number != done.number:
+            self._write(replace(done, number=number, ends={**done.ends, **ends}))
+
+    def _file(self, number: int) -> str:
+        return f"{self._query}/offsets/{number}"
 
     def ends_of(self, number: int) -> Mapping[int, int] | None:
         """Return where a batch ended, by partition; None when the log does not have it any more."""

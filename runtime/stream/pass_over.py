@@ -4,6 +4,11 @@ Spark's source reads every record between two offsets. So the batch that comes n
 unreadable record of each partition, and when that batch is done, the log of offsets is made to go on behind them. Then
 all is as if these records had never been; each is a dead letter. A process that dies on the way leaves a checkpoint
 that fails on the same records once more, and they are looked for again.
+
+A producer that stamps its records wrong beside one that does not leaves thousands of stretches, and a batch for each
+would take hours. So where there are many, all that lies between is read in Python, and the readable records are written
+as files, which one batch reads in place of the topic. A process that dies meanwhile leaves a log of offsets that is no
+topic's: then another generation begins, with what is published.
 """
 
 from __future__ import annotations
@@ -20,7 +25,7 @@ from pyspark.sql import DataFrame
 from runtime.errors import QueryFailed
 from runtime.kafka.inspected import Judged
 from runtime.kafka.offsets import TopicOffsets
-from runtime.kafka.unreadable import OffsetRange, Run, find_runs, steps
+from runtime.kafka.unreadable import OffsetRange, Piece, Run, fewer, find_runs, read_piece, steps
 from runtime.spark.offset_log import OffsetLog
 from runtime.spark.query import BatchReport, StreamQuery, running
 from runtime.spark.results import SourceTopic
@@ -63,17 +68,38 @@ class PassOver:
         """
         log, source = self.work.log, self.work.source
         ranges = _ahead(log, offsets)
-        runs = asyncio.run(find_runs(self.work.spark.settings.kafka, source.topic, ranges, self.check_stop))
-        if not runs:
+        found = asyncio.run(find_runs(self.work.spark.settings.kafka, source.topic, ranges, self.check_stop))
+        if not found:
             return False
+        runs = {partition: fewer(of_partition) for partition, of_partition in found.items()}
         _say(source.topic, runs)
         self.note(list(_passed(source, runs)))
         self._have_a_plan(log)
         for step in steps(ranges, runs):
             log.plan(step.ends)
             self._work_off(self.work.planned_batch(self.joined, self.narrow))
+            self._read_apart(log, step.mixed, offsets)
             log.move(step.past)
         return True
+
+    def _read_apart(self, log: OffsetLog, ranges: Mapping[int, OffsetRange], offsets: TopicOffsets) -> None:
+        """Have the query read the readable records of ranges that hold unreadable ones, a piece at a time."""
+        kafka, topic = self.work.spark.settings.kafka, self.work.source.topic
+        while left := {partition: every for partition, every in ranges.items() if every.begin < every.end}:
+            piece = asyncio.run(read_piece(kafka, topic, left, self.check_stop))
+            self._batch_apart(log, piece, offsets)
+            ranges = {partition: OffsetRange(piece.ends[partition], every.end) for partition, every in left.items()}
+
+    def _batch_apart(self, log: OffsetLog, piece: Piece, offsets: TopicOffsets) -> None:
+        self.work.write_apart(piece.records)
+        with log.reading_files(piece.ends) as last:
+            reports = self._reports(self.work.batch_apart(self.joined, self.narrow))
+        self.work.delete_apart()
+        ends = {**last.ends, **piece.ends}
+        behind = sum(offsets.end.values()) - sum(ends.values())
+        for report in reports:
+            # It knows the files alone.
+            self.count(report._replace(begin=last.ends, positions=ends, behind=max(0, behind)))
 
     def _have_a_plan(self, log: OffsetLog) -> None:
         """Have Spark plan a first batch, which is where the others take their settings from: it fails."""
@@ -82,11 +108,15 @@ class PassOver:
                 self._work_off(self.work.catch_up(self.joined, self.narrow))
 
     def _work_off(self, query: StreamQuery) -> None:
+        for report in self._reports(query):
+            self.count(report)
+
+    def _reports(self, query: StreamQuery) -> list[BatchReport]:
+        """Return the reports of a query when it has ended."""
         with running(query):
             while not query.ended():
                 self.check_stop()
-            for report in query.reports():
-                self.count(report)
+            return query.reports()
 
 
 def _ahead(log: OffsetLog, offsets: TopicOffsets) -> dict[int, OffsetRange]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from runtime.declaration import Store, Table, Topology
 from runtime.kafka.inspected import Judged
-from runtime.kafka.unreadable import OffsetRange
+from runtime.kafka.unreadable import OffsetRange, Record
 from runtime.keys import Int64, Text
 from runtime.records import NO_KEY
 from runtime.spark import bounded_read
@@ -28,6 +28,7 @@ from runtime.stream.tables import TableSource
 T = TypeVar("T")
 
 _CATCH_UP: Final = {"availableNow": True}
+_APART: Final = "apart"
 _ARROW_TYPES: Final = {Int64: pa.int64(), Text: pa.string()}
 
 
@@ -67,7 +68,7 @@ class Work:
             joined: the tables that `rows` is given.
             narrow: leaves out events that change nothing.
         """
-        return self._bounded(joined, narrow, _CATCH_UP)
+        return self._bounded(self._events(), joined, narrow, _CATCH_UP)
 
     def real_time(
         self, joined: Mapping[str, DataFrame], narrow: Callable[[DataFrame], DataFrame], interval_s: int
@@ -79,19 +80,48 @@ class Work:
 
     def planned_batch(self, joined: Mapping[str, DataFrame], narrow: Callable[[DataFrame], DataFrame]) -> StreamQuery:
         """Start the one batch that the log of offsets has planned; arguments as for `catch_up`."""
-        return self._bounded(joined, narrow, {"once": True})
+        return self._bounded(self._events(), joined, narrow, {"once": True})
+
+    def write_apart(self, records: Iterable[Record]) -> None:
+        """Write records of the source as files, for `batch_apart`."""
+        with translated():
+            frame = bounded_read.in_memory(self.spark, records).drop("headers")
+            write(frame, self._apart_uri)
+
+    def batch_apart(self, joined: Mapping[str, DataFrame], narrow: Callable[[DataFrame], DataFrame]) -> StreamQuery:
+        """Start the one batch of what `write_apart` has written, in place of the source; as for `catch_up`."""
+        with translated():
+            schema = self.spark.session.read.option("__globPaths__", value=False).parquet(self._apart_uri).schema
+            records = self.spark.session.readStream.schema(schema).parquet(self._apart_uri)
+        return self._bounded(records, joined, narrow, _CATCH_UP)
+
+    def delete_apart(self) -> None:
+        """Delete what `write_apart` has written."""
+        self.generations.directory.delete(f"{self.generation.name}/{_APART}")
+
+    @property
+    def _apart_uri(self) -> str:
+        return self.generations.directory.child(f"{self.generation.name}/{_APART}")
 
     @property
     def log(self) -> OffsetLog:
         """The log of offsets in the query's checkpoint."""
         return OffsetLog(self.generations.directory, self.generation.query)
 
+    def _events(self) -> DataFrame:
+        with translated():
+            return self.spark.events(self.source.topic, catching_up=True)
+
     def _bounded(
-        self, joined: Mapping[str, DataFrame], narrow: Callable[[DataFrame], DataFrame], trigger: Mapping[str, Any]
+        self,
+        records: DataFrame,
+        joined: Mapping[str, DataFrame],
+        narrow: Callable[[DataFrame], DataFrame],
+        trigger: Mapping[str, Any],
     ) -> StreamQuery:
         with translated():
             seed = None if self.generations.seed_is_passed(self.generation) else self.read_seed()
-            parts = self._parts(self.spark.events(self.source.topic, catching_up=True), joined, narrow, seed)
+            parts = self._parts(records, joined, narrow, seed)
             return self._start(self.results.of_parts(parts), trigger)
 
     def _parts(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import time
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
@@ -23,6 +24,7 @@ from runtime.kafka.offsets import topic_offsets
 from runtime.kafka.topics import create_missing, inputs_of, outputs_of
 from runtime.results import Result, merge, parse
 from tests.drivers.faults_topics import Topics
+from tests.drivers.raw_records import RawRecord, send_raw
 from tests.drivers.topic_reader import read_topic
 from tests.waiting import wait_until
 
@@ -83,6 +85,14 @@ class Counted:
     def send_unusable(self, *values: bytes | None, partition: int = 0) -> None:
         """Send records that are no lines."""
         asyncio.run(self._send([(value, partition) for value in values]))
+
+    def send_between(self, text: str, timestamp: int, partition: int, times: int) -> None:
+        """Send a line so many times, each behind a record with another time that is no line."""
+        wrong, right = RawRecord(b"never", timestamp), RawRecord(text.encode(), int(time.time() * 1000))
+        end = asyncio.run(topic_offsets(self.kafka, self.source, partition + 1)).end[partition]
+        send_raw(self.kafka, self.source, partition, [wrong, right] * times)
+        topic_id = self.source_id
+        self.lines += [Line(topic_id, partition, end + 2 * number + 1, text) for number in range(times)]
 
     def take(self, *, unread: Iterable[Line] = (), but_last: int = 0) -> None:
         """Delete the records that the source holds, as retention would.

@@ -132,6 +132,11 @@ class StreamProcess:
         return self.statuses[-1] if self.statuses else {}
 
     @property
+    def alive(self) -> bool:
+        """Whether it runs."""
+        return self._running.poll() is None
+
+    @property
     def jvm(self) -> psutil.Process | None:
         """Its JVM, when it has one."""
         process = self._running

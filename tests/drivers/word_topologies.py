@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 from collections import Counter
 from dataclasses import replace
+from typing import NoReturn
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from runtime import Count, Key, PlainText, Store, Stream, Text, Topology, each_distinct
+from runtime.kafka import unreadable
+from runtime.spark.offset_log import OffsetLog
+from runtime.stream.work import Work
 from topology.leaderboard.board import leaderboard
 from topology.word_count import WORD_COUNT
 
@@ -21,6 +27,32 @@ _COUNTS = WORD_COUNT.store("counts-store")
 def word_count(name: str) -> Topology:
     """Return word count on topics whose names begin with the topology's."""
     return Topology(name, Stream(f"{name}-lines", PlainText(), SOURCE_PARTITIONS), [_on_its_own(_COUNTS, name)])
+
+
+def word_count_in_small_pieces(name: str) -> Topology:
+    """Return word count in a process that reads records apart in pieces that are as small as can be."""
+    vars(unreadable)["_RECORDS_AT_ONCE"] = 1
+    return word_count(name)
+
+
+def word_count_killed_before_files(name: str) -> Topology:
+    """Return word count in a process that is killed when the log of offsets is one of files and none was read."""
+    _kill_at("batch_apart", Work)
+    return word_count(name)
+
+
+def word_count_killed_after_files(name: str) -> Topology:
+    """Return word count in a process that is killed when a batch of files is done and the log is still one of files."""
+    _kill_at("_end_files", OffsetLog)
+    return word_count(name)
+
+
+def _kill_at(method: str, of_class: type) -> None:
+    def killed(*_: object) -> NoReturn:
+        os.kill(os.getpid(), signal.SIGKILL)
+        raise AssertionError("it lives")
+
+    setattr(of_class, method, killed)
 
 
 def words_and_letters(name: str) -> Topology:

@@ -158,6 +158,16 @@ def test_many_of_them_with_others_between_keep_none_of_these_back(world: World) 
     world.wait_until_all_counts()
 
 
+def test_a_producer_that_stamps_all_its_records_wrong_holds_others_up_for_less_than_a_minute(world: World) -> None:
+    began_s = time.monotonic()
+    for _ in range(100):
+        world.unreadable(2, [RawRecord(event(9999), NS)], TIMESTAMP_REASON)
+        world.score(2, world.top_score(), product=2)
+    world.score(1, world.top_score(), product=2)
+    world.wait_until_all_counts()
+    assert time.monotonic() - began_s < 60
+
+
 def test_a_record_that_is_larger_than_the_heap_takes_is_passed_over(world: World) -> None:
     world.score(2, world.top_score(), pad=10 << 20)
     for size in (17 << 20, 100 << 20):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.kafka.unreadable import OffsetRange, Run, may_be_of_a_record, steps, why_unreadable
+from runtime.kafka.unreadable import OffsetRange, Run, fewer, joined, may_be_of_a_record, steps, why_unreadable
 from runtime.records import FURTHEST_MS, LARGEST_BYTES, TIMESTAMP_REASON, TOO_LARGE
 
 NOW_MS: Final = 1_795_622_429_884
@@ -49,21 +49,43 @@ PARTITION = st.tuples(st.integers(0, 5), st.lists(st.booleans(), max_size=12))
 """Where it begins, and for each record whether it can be read."""
 
 
-@given(st.dictionaries(st.integers(0, 3), PARTITION, min_size=1))
-def test_every_record_is_read_once_and_no_unreadable_one(partitions: dict[int, tuple[int, list[bool]]]) -> None:
+@given(st.dictionaries(st.integers(0, 3), PARTITION, min_size=1), st.integers(0, 4))
+def test_every_record_is_read_once_and_no_unreadable_one(
+    partitions: dict[int, tuple[int, list[bool]]], near: int
+) -> None:
     ranges = {p: OffsetRange(begin, begin + len(readable)) for p, (begin, readable) in partitions.items()}
     runs = {p: found for p, (begin, readable) in partitions.items() if (found := runs_of(begin, readable))}
     at = {p: every.begin for p, every in ranges.items()}
     read: dict[int, list[int]] = {p: [] for p in ranges}
-    for step in steps(ranges, runs):
+    for step in steps(ranges, {p: joined(found, near) for p, found in runs.items()}):
         for partition, begin in at.items():
             read[partition] += range(begin, step.ends[partition])
+            first, readable = partitions[partition]
+            between = range(*step.mixed.get(partition, (0, 0)))
+            assert not between or (between.start, between.stop) == (step.ends[partition], step.past[partition])
+            read[partition] += [offset for offset in between if readable[offset - first]]
         assert all(step.past[p] >= step.ends[p] >= at[p] for p in ranges)
         at = step.past
     for partition, (begin, readable) in partitions.items():
         # The rest is what comes next, as it always would.
         read[partition] += range(at[partition], ranges[partition].end)
         assert read[partition] == [begin + number for number, each in enumerate(readable) if each]
+
+
+def test_runs_that_are_near_to_each_other_are_one_with_what_lies_between() -> None:
+    runs = [Run(2, 3, "a"), Run(5, 7, "b", 2), Run(10, 11, "c")]
+    assert joined(runs, 2) == [Run(2, 7, "a", 3, mixed=True), Run(10, 11, "c")]
+    assert joined(runs, 1) == runs
+    assert joined(runs, 100) == [Run(2, 11, "a", 4, mixed=True)]
+    assert joined([], 3) == []
+
+
+def test_few_runs_stay_as_they_are_and_far_ones_as_well() -> None:
+    near = [Run(2 * number, 2 * number + 1, "x") for number in range(9)]
+    assert fewer(near[:8]) == near[:8]
+    assert fewer(near) == [Run(0, 17, "x", 9, mixed=True)]
+    far = [Run(1_000_000 * number, 1_000_000 * number + 1, "x") for number in range(9)]
+    assert fewer(far) == far
 
 
 def runs_of(begin: int, readable: list[bool]) -> list[Run]:

@@ -31,14 +31,14 @@ def no_query_is_left(spark: Spark) -> Iterator[None]:
         query.stop()
 
 
-def run(spark: Spark, tmp_path: Path, directory: CheckpointDirectory, files: int = 1) -> None:
+def run(spark: Spark, tmp_path: Path, directory: CheckpointDirectory, files: int = 1, where: str = "files") -> None:
     """Run a query that reads files, to its end: one batch for each."""
-    source = tmp_path / "files"
+    source = tmp_path / where
     source.mkdir(exist_ok=True)
     for number in range(files):
         (source / f"{len(list(source.iterdir()))}-{number}.json").write_text(json.dumps({"word": "a"}))
     words: DataFrame = spark.session.readStream.schema("word string").option("maxFilesPerTrigger", 1).json(str(source))
-    writer = words.groupBy("word").count().writeStream.format("memory").queryName("counted").outputMode("update")
+    writer = words.groupBy("word").count().writeStream.format("memory").queryName("counted").outputMode("complete")
     query = writer.option("checkpointLocation", directory.child("query")).trigger(availableNow=True).start()
     assert query.awaitTermination(60)
 
@@ -113,6 +113,84 @@ def test_a_batch_that_is_planned_is_planned_anew_and_one_that_was_done_is_moved(
     assert (log.planned() or Batch(9, "", "", {})).ends == {0: 3, 1: 3}
     log.move({1: 8})
     assert (log.done() or Batch(9, "", "", {})).ends == {0: 2, 1: 8}
+
+
+def counted(spark: Spark) -> list[int]:
+    """Return the counts that the last query has put out."""
+    return [row["count"] for row in spark.session.table("counted").collect()]
+
+
+def test_a_batch_of_files_between_those_of_a_topic_goes_on_with_their_state(
+    spark: Spark, tmp_path: Path, directory: CheckpointDirectory, log: OffsetLog
+) -> None:
+    run(spark, tmp_path, directory)
+    log.begin_at(TOPIC, {0: 2, 1: 3})
+    log.plan({0: 9, 1: 9})
+    for number in (1, 2):
+        with log.reading_files({0: 5 * number}):
+            run(spark, tmp_path, directory, where=f"others-{number}")
+        assert counted(spark) == [1 + number]
+        done = log.done()
+        assert done is not None
+        assert (done.number, done.topic, done.ends) == (number, TOPIC, {0: 5 * number, 1: 3})
+        assert log.planned() is None
+        assert log.ends_of(number - 1) == {0: 5 * (number - 1) or 2, 1: 3}
+        assert not directory.exists("query/sources")
+
+
+def test_a_batch_of_files_that_fails_leaves_the_log_as_it_was(
+    spark: Spark, tmp_path: Path, directory: CheckpointDirectory, log: OffsetLog
+) -> None:
+    run(spark, tmp_path, directory)
+    log.begin_at(TOPIC, {0: 2})
+    before = log.done()
+
+    def fail(*, planned: bool) -> None:
+        with log.reading_files({0: 5}):
+            if planned:
+                directory.write_text("query/offsets/1", 'v1\n{}\n{"logOffset":0}')
+            raise RuntimeError("the batch")
+
+    for planned in (False, True):
+        with pytest.raises(RuntimeError, match="the batch"):
+            fail(planned=planned)
+        assert (log.done(), log.planned()) == (before, None)
+
+
+def test_a_log_that_is_left_at_files_is_no_topics(
+    spark: Spark, tmp_path: Path, directory: CheckpointDirectory, log: OffsetLog
+) -> None:
+    run(spark, tmp_path, directory)
+    log.begin_at(TOPIC, {0: 2})
+    left = []
+
+    def look_in_the_block() -> None:
+        with log.reading_files({0: 5}):
+            for number in (0, 1):
+                left.append(directory.read_text(f"query/offsets/{number}"))
+                with pytest.raises(CheckpointUnusable, match=f"of batch {number} cannot be read: .* is no topic's"):
+                    log.done()
+                if number == 0:
+                    run(spark, tmp_path, directory, where="others")
+
+    look_in_the_block()
+    assert [(text or "").splitlines()[2] for text in left] == ['{"logOffset":-1}', '{"logOffset":0}']
+
+
+def test_files_are_read_behind_one_batch_alone(
+    spark: Spark, tmp_path: Path, directory: CheckpointDirectory, log: OffsetLog
+) -> None:
+    with pytest.raises(CheckpointUnusable, match="no batch of query was done yet"), log.reading_files({}):
+        pass
+    run(spark, tmp_path, directory)
+    log.begin_at(TOPIC, {0: 2})
+    with (
+        pytest.raises(CheckpointUnusable, match="has done batches up to 2, and was to do 1"),
+        log.reading_files({0: 5}),
+    ):
+        run(spark, tmp_path, directory, files=2, where="others")
+    with pytest.raises(CheckpointUnusable, match="the offsets of batch 2 cannot be read"):
+        log.done()
 
 
 @pytest.mark.parametrize(
