@@ -95,7 +95,7 @@ class World:
         )
         assert done.returncode == 0, done.stdout + done.stderr
         result = json.loads(done.stdout)
-        assert (result["events"], result["unusable"]) == (self.sent.total(), self.letters.total())
+        assert (result["score_events"], result["unusable"]) == (self.sent.total(), self.letters.total())
 
 
 def event(score: float, product: int = 1, pad: int = 0) -> bytes:
