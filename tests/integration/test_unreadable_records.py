@@ -170,7 +170,7 @@ def test_a_producer_that_stamps_all_its_records_wrong_holds_others_up_for_less_t
 
 def test_a_record_that_is_larger_than_the_heap_takes_is_passed_over(world: World) -> None:
     world.score(2, world.top_score(), pad=10 << 20)
-    for size in (17 << 20, 100 << 20):
+    for size in (17 << 20, 48 << 20):
         world.unreadable(2, [RawRecord(event(9999, pad=size), NOW_MS)], TOO_LARGE, codec=ZSTD)
         world.score(2, world.top_score())
     world.wait_until_all_counts()
