@@ -246,11 +246,24 @@ def verify(urls: tuple[str, ...], within_s: float, form: str, scores_lost: bool,
 )
 @_topology
 def describe(form: str, topology: str | None) -> None:
-    """Print the topology: sources, joins, aggregate, sink, stores."""
+    """Print the topology: sources, joins, aggregate, sink, stores. One of your own is planned by Spark first."""
     from runtime import diagram
 
+    settings, application = _chosen(topology)
+    if ":" in settings.topology:
+        _check_plan(settings, application)
     forms = {"text": diagram.text, "mermaid": diagram.mermaid, "svg": diagram.svg}
-    click.echo(forms[form](_chosen(topology)[1].description), nl=False)
+    click.echo(forms[form](application.description), nl=False)
+
+
+def _check_plan(settings: "Settings", application: "Application") -> None:
+    """Refuse a topology whose rows cannot run."""
+    from app.java.batch_spark import batch_spark
+    from runtime.spark.plan_check import check_declared
+
+    with batch_spark(settings, "leaderboard-describe-") as (spark, _):
+        for store in application.topology.stores:
+            check_declared(spark.session, application.topology, store)
 
 
 def _chosen(topology: str | None, routes: str | None = None) -> "tuple[Settings, Application]":

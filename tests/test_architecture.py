@@ -61,7 +61,8 @@ _APP = """
     kafka_settings settings logs signals
     topologies text_lines load
     stream_waits instance instance.checkpoint_identity server server.whole_answer server.connection server.http_server
-    instance.stream_task instance.held_tasks instance.measures java.spark_class_data instance.service demo
+    instance.stream_task instance.held_tasks instance.measures java.spark_class_data java.batch_spark
+    instance.service demo
     verification verification.records verification.comparison verification.expected verification.served
     verification.report verification.verify
     cli

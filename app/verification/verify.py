@@ -5,30 +5,23 @@ It can run beside an instance: it has a JVM of its own, works in a temporary dir
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Final, NamedTuple, TypeVar
 
-from app.java.jars import ensure_jars
-from app.java.spark_class_data import spark_class_data
-from app.scratch import scratch_directory
+from app.java.batch_spark import batch_spark
 from app.settings import Settings
 from app.verification.comparison import Names, Served, compare
 from app.verification.expected import Expectation
 from app.verification.report import Result
 from app.verification.served import Instances
 from runtime.errors import Retry
-from runtime.spark.session import Spark, SparkSettings
 
 DIFFERENT: Final = 3
 """The exit status for boards that differ: 1 and 2 say that they could not be compared."""
 
-_SLOTS: Final = 2
 _PAUSE_S: Final = 1.0
-_EXIT_WITHIN_S: Final = 10.0
 
 logger = logging.getLogger(__name__)
 
@@ -61,7 +54,7 @@ def verify(settings: Settings, check: Check) -> Result:
     with Instances(check.urls, settings.depth, token) as instances:
         # Before Spark is started for nothing.
         _retried(instances.ask, deadline_s)
-        with _spark(settings) as (spark, directory):
+        with batch_spark(settings, "leaderboard-verify-") as (spark, directory):
             expectation = Expectation(spark, directory, settings.depth)
             looks = _Looks(expectation, instances, settings.depth, check.scores_lost)
             return _until_equal(looks, check.within_s)
@@ -117,22 +110,3 @@ def _retried(attempt: Callable[[], T], deadline_s: float) -> T:
                 raise
             logger.warning("trying again: %s", error)
         time.sleep(_PAUSE_S)
-
-
-@contextlib.contextmanager
-def _spark(settings: Settings) -> Iterator[tuple[Spark, Path]]:
-    """Start a Spark of one's own on this machine, with a directory that is gone afterwards."""
-    jars = ensure_jars()
-    with scratch_directory("leaderboard-verify-") as directory:
-        own = SparkSettings(
-            kafka=settings.kafka,
-            jars=jars.spark,
-            work_dir=directory / "spark",
-            log_file=directory / "spark.log",
-            driver_memory=settings.driver_memory,
-            driver_flags=tuple(spark_class_data(jars).flags()),
-            # In order: PySpark listens to a JVM that has run Python, and would print a traceback were it suddenly gone.
-            exit_within_s=_EXIT_WITHIN_S,
-        )
-        with contextlib.closing(Spark(own, _SLOTS, _SLOTS)) as spark:
-            yield spark, directory

@@ -37,20 +37,36 @@ def names() -> dict[str, Any]:
     return found
 
 
-def test_the_demo_runs_it_from_its_own_directory_and_prints_what_the_guide_says(tmp_path: Path) -> None:
-    (tmp_path / "errors.py").write_text(blocks("python")[0].code)
-    (tmp_path / "data" / "errors").mkdir(parents=True)
-    (tmp_path / "data" / "errors" / "log-lines.txt").write_text(blocks("text")[0].code)
-    program = str(Path(sys.executable).parent / "leaderboard")
-    done = subprocess.run(
-        [program, "demo", "--topology", "errors:ERRORS", "--once", "--port", str(free_port())],
+def leaderboard(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a command on the guide's topology, in a directory that has it."""
+    return subprocess.run(
+        [str(Path(sys.executable).parent / "leaderboard"), *arguments, "--topology", "errors:ERRORS"],
         check=False,
-        cwd=tmp_path,
-        env={**os.environ, "TMPDIR": str(tmp_path)},
+        cwd=directory,
+        env={**os.environ, "TMPDIR": str(directory)},
         capture_output=True,
         text=True,
         timeout=UNHURRIED_S,
     )
+
+
+def test_describe_plans_it_and_says_what_cannot_run(tmp_path: Path) -> None:
+    code = blocks("python")[0].code
+    (tmp_path / "errors.py").write_text(code)
+    done = leaderboard(tmp_path, "describe")
+    assert (done.returncode, done.stdout.splitlines()[0]) == (0, "Topology: errors")
+    (tmp_path / "errors.py").write_text(code.replace("where(", "distinct().where("))
+    done = leaderboard(tmp_path, "describe")
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    assert "rows of store error-counts have an aggregate of their own (Deduplicate)" in line
+
+
+def test_the_demo_runs_it_from_its_own_directory_and_prints_what_the_guide_says(tmp_path: Path) -> None:
+    (tmp_path / "errors.py").write_text(blocks("python")[0].code)
+    (tmp_path / "data" / "errors").mkdir(parents=True)
+    (tmp_path / "data" / "errors" / "log-lines.txt").write_text(blocks("text")[0].code)
+    done = leaderboard(tmp_path, "demo", "--once", "--port", str(free_port()))
     assert done.returncode == 0, done.stderr
     one, every = (json.loads(block.code) for block in blocks("json"))
     assert json.loads(done.stdout) == every
