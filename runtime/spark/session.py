@@ -11,6 +11,7 @@ import contextlib
 import json
 import logging
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -62,6 +63,7 @@ _BULK_OPTIONS: Final = {"kafka.max.poll.records": "20000", "kafka.max.partition.
 
 _LOOPBACK: Final = "127.0.0.1"
 
+_GLOB: Final = re.compile(r"[{}\[\]*?\\]")
 _JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 _DEFAULT_JAVA_OPTIONS: Final = "spark.driver.defaultJavaOptions"
 _CLASS_PATH: Final = "spark.driver.extraClassPath"
@@ -299,6 +301,12 @@ def checkpoint_conf(uri: str) -> Mapping[str, str]:
 def read_parquet(session: SparkSession, schema: str, path: str) -> DataFrame:
     """Return the Parquet files under a path, taken as it stands: Spark would look for a pattern in it."""
     return session.read.schema(schema).option("__globPaths__", value=False).parquet(path)
+
+
+def stream_parquet(session: SparkSession, path: str) -> DataFrame:
+    """Return the Parquet files under a path as a stream. Spark looks for a pattern in the path, so it is given one."""
+    schema = session.read.option("__globPaths__", value=False).parquet(path).schema
+    return session.readStream.schema(schema).parquet(_GLOB.sub(r"\\\g<0>", path))
 
 
 @contextlib.contextmanager

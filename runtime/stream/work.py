@@ -21,7 +21,7 @@ from runtime.spark.offset_log import OffsetLog
 from runtime.spark.plan_check import check_declared
 from runtime.spark.query import EVENTS, ROWS, StreamQuery
 from runtime.spark.results import Results, SourceTopic, has_key, latest, published, with_at
-from runtime.spark.session import TASKS_BESIDE, Spark, read_parquet, translated
+from runtime.spark.session import TASKS_BESIDE, Spark, read_parquet, stream_parquet, translated
 from runtime.stream.generations import Generation, Generations
 from runtime.stream.tables import TableSource
 
@@ -96,8 +96,7 @@ class Work:
     def batch_apart(self, joined: Mapping[str, DataFrame], narrow: Callable[[DataFrame], DataFrame]) -> StreamQuery:
         """Start the one batch of what `write_apart` has written, in place of the source; as for `catch_up`."""
         with translated():
-            schema = self.spark.session.read.option("__globPaths__", value=False).parquet(self._apart_uri).schema
-            records = self.spark.session.readStream.schema(schema).parquet(self._apart_uri)
+            records = stream_parquet(self.spark.session, self._apart_uri)
         return self._bounded(records, joined, narrow, _CATCH_UP)
 
     def delete_apart(self) -> None:
@@ -186,8 +185,7 @@ class Work:
     def start_with_seed(self) -> StreamQuery:
         """Start reading the seed into the state; that publishes it as results of this generation."""
         with translated():
-            path = self.generations.directory.child(self.generation.seed)
-            parts = self.spark.session.readStream.schema(self.read_seed().schema).parquet(path)
+            parts = stream_parquet(self.spark.session, self.generations.directory.child(self.generation.seed))
             return self._start(self.results.of_parts(parts), _CATCH_UP)
 
     def begin_at(self, offsets: Mapping[int, int]) -> None:
