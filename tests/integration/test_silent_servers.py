@@ -111,6 +111,9 @@ def write(spark: Spark) -> None:
         record.write.format("kafka").options(**options).option("topic", "counts").save()
 
 
+SERVERS = [silent, *(pytest.param(server, marks=pytest.mark.system) for server in (refusing, unresponsive, hanging_up))]
+
+
 @contextmanager
 def within_s(limit_s: float) -> Iterator[None]:
     """Fail when the block takes longer."""
@@ -120,7 +123,7 @@ def within_s(limit_s: float) -> Iterator[None]:
     assert took_s < limit_s, f"it took {took_s:.1f} s"
 
 
-@pytest.mark.parametrize("server", [refusing, silent, unresponsive, hanging_up])
+@pytest.mark.parametrize("server", SERVERS)
 @pytest.mark.parametrize("use", [read, write])
 def test_a_server_of_the_list_that_does_not_answer_is_passed_over(
     impatient: Spark, broker: Broker, server: Server, use: Callable[[Spark], None]
@@ -133,7 +136,7 @@ def test_a_server_of_the_list_that_does_not_answer_is_passed_over(
 
 
 @pytest.mark.parametrize("protocol", ["PLAINTEXT", pytest.param("SSL", marks=pytest.mark.system)])
-@pytest.mark.parametrize("server", [refusing, silent, unresponsive, hanging_up])
+@pytest.mark.parametrize("server", SERVERS)
 @pytest.mark.parametrize("use", [read, write])
 def test_when_no_server_answers_spark_gives_up_in_time(
     impatient: Spark, server: Server, protocol: str, use: Callable[[Spark], None]
