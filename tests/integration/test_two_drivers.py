@@ -35,27 +35,29 @@ def test_of_two_drivers_on_one_generation_the_lower_one_stops_for_good(broker: B
     world.send(*_LINES * 5)
     # Short batches: while both run, both commit.
     first, second = (_driver(broker, "two", tmp_path, own, interval_s=SHORT_S) for own in ("first", "second"))
-    with running(first), running(second):
+    with running(first):
+        # The second would have it stop before it has begun.
         first.until_running()
-        for number in range(200):
-            world.send(f"both {number}", *_LINES, partition=number % 3)
-            if second.status.get("state") == "running" and "another driver" in (first.status["error"] or ""):
-                break
-        said = _until_superseded(first)
-        second.until_running()
-        # Long enough for the first to come back by itself, if it did: the second commits several times.
-        before = second.status["events"]
-        world.send(*_LINES * 10)
-        second.until(lambda status: status["events"] >= before + 30, "the second goes on")
-        world.until_counted(words_in)
-        there = _files(tmp_path / "checkpoint")
-        first.stop()
-        assert _files(tmp_path / "checkpoint") >= there, "the first has deleted nothing"
-        assert {status["state"] for status in first.statuses[said:]} <= {"error", "stopping", "stopped"}
-        assert "another driver" not in (second.status["error"] or "")
-        world.send(*_LINES)
-        world.until_counted(words_in)
-        second.stop()
+        with running(second):
+            for number in range(200):
+                world.send(f"both {number}", *_LINES, partition=number % 3)
+                if second.status.get("state") == "running" and "another driver" in (first.status["error"] or ""):
+                    break
+            said = _until_superseded(first)
+            second.until_running()
+            # Long enough for the first to come back by itself, if it did: the second commits several times.
+            before = second.status["events"]
+            world.send(*_LINES * 10)
+            second.until(lambda status: status["events"] >= before + 30, "the second goes on")
+            world.until_counted(words_in)
+            there = _files(tmp_path / "checkpoint")
+            first.stop()
+            assert _files(tmp_path / "checkpoint") >= there, "the first has deleted nothing"
+            assert {status["state"] for status in first.statuses[said:]} <= {"error", "stopping", "stopped"}
+            assert "another driver" not in (second.status["error"] or "")
+            world.send(*_LINES)
+            world.until_counted(words_in)
+            second.stop()
 
 
 def test_a_driver_that_was_frozen_while_another_began_a_generation_stops(broker: Broker, tmp_path: Path) -> None:
