@@ -171,6 +171,7 @@ def test_no_count_is_wrong_when_a_part_of_the_checkpoint_is_lost(
         stream.stop()
 
 
+@pytest.mark.system
 def test_a_backlog_that_is_interrupted_under_a_seed_counts_once(broker: Broker, tmp_path: Path) -> None:
     scene = Scene(broker, "backlog", tmp_path, offsets_per_batch=1_500)
     with running(scene.stream):
@@ -190,6 +191,7 @@ def test_a_backlog_that_is_interrupted_under_a_seed_counts_once(broker: Broker, 
     assert scene.generations == {1, 2}, "it went on where it had been"
 
 
+@pytest.mark.system
 def test_events_of_a_source_that_is_created_anew_are_new_and_old_counts_stay(broker: Broker, tmp_path: Path) -> None:
     scene = Scene(broker, "anew", tmp_path)
     first = scene.world.source_id
@@ -215,6 +217,7 @@ def test_events_of_a_source_that_is_created_anew_are_new_and_old_counts_stay(bro
     assert set(_offsets_of(last)[scene.world.source_id]) == {"0", "1", "2", "3", "4"}
 
 
+@pytest.mark.system
 def test_retention_takes_no_count_away_and_makes_none_double(broker: Broker, tmp_path: Path) -> None:
     scene = Scene(broker, "retention", tmp_path)
     world = scene.world

@@ -5,6 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pytest
+
 from app.java.broker import Broker
 from tests.drivers.counted import Counted
 from tests.drivers.stream_process import SHORT_S, StreamProcess, running
@@ -30,6 +32,7 @@ def _files(checkpoint: Path) -> set[Path]:
     return {path for path in checkpoint.rglob("*") if path.name.isdecimal() or path.name.startswith("driver-")}
 
 
+@pytest.mark.system
 def test_of_two_drivers_on_one_generation_the_lower_one_stops_for_good(broker: Broker, tmp_path: Path) -> None:
     world = Counted(broker.connection, word_count("two"))
     world.send(*_LINES * 5)
