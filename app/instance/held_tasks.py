@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable
 
 from app.instance.stream_task import StreamTask
+from app.stream_waits import StreamWaits
 from runtime.cluster.assignor import ACCEPTABLE_LAG_RECORDS, Tasks
 from runtime.cluster.host_metadata import ClusterMap
 from runtime.cluster.membership import Membership
@@ -37,6 +38,7 @@ class HeldTasks:
         self._unheld_since: dict[int, float] = {}
         self._asked_for: ClusterMap | None = None
         self._stream_failed = False
+        self._stream_waits = StreamWaits()
 
     def take(self, tasks: Tasks, *, agrees: bool) -> None:
         """Hold the copies of these tasks from now on.
@@ -62,11 +64,12 @@ class HeldTasks:
     async def look_after(self, membership: Membership) -> None:
         """Tell the group when a warm-up copy has caught up or the stream fails; drop copies without a task for long.
 
-        Until it is cancelled.
+        And tell the log for what a stream waits that does not get on. Until it is cancelled.
         """
         while True:
             await asyncio.sleep(_LOOK_EVERY_S)
             self._tell_if_stream_fails(membership)
+            self._stream_waits.look(self._stream.status, time.time())
             tasks, cluster = membership.tasks(), membership.current()
             if tasks is None:
                 continue
@@ -81,7 +84,8 @@ class HeldTasks:
         if fails != self._stream_failed:
             self._stream_failed = fails
             if fails:
-                logger.warning("the stream keeps failing here: another instance may take it over")
+                _, reason = self._stream.failures()
+                logger.warning("the stream keeps failing here (%s): another instance may take it over", reason)
             membership.request_rebalance()
 
     def _drop_unheld(self, wanted: Iterable[int], now_s: float) -> None:
