@@ -29,11 +29,13 @@ from api.serving import Serving
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """A page of one's own at `/`.
+    """A page of one's own at `/`, in the frame of every page: its header, the cluster, the topology.
 
     Attributes:
-        directory: its `index.html`, and files that it names; they come before those that every topology has.
-        values: what `index.html` is filled with, beside `summary` and `topology`: texts by name, for `string.Template`.
+        directory: `views.html`, what is shown first; `head.html`, what its head has besides; and files that these name,
+            which come before those that every topology has.
+        values: texts by name, for `string.Template` in these files, and what the frame says: `title`, `about`, `view`
+            and `view_title` of what is shown first, `things` at the path `json`, `rows`, `source`.
     """
 
     directory: Path

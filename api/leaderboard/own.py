@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 from api.leaderboard.live import WORDS, live_routes
 from api.leaderboard.metric_names import METRIC_NAMES
@@ -12,6 +13,16 @@ from api.own import Own, Page
 from api.serving import Serving
 
 STORE = "leader-boards"
+_PAGE: Final = {
+    "title": "Leaderboard",
+    "about": "Live boards of every game, and the cluster that serves them",
+    "view": "games",
+    "view_title": "Games",
+    "things": "boards",
+    "json": "leaderboard",
+    "rows": "Boards",
+    "source": "score events",
+}
 
 
 def leaderboard_routes(serving: Serving) -> Own:
@@ -31,7 +42,7 @@ def leaderboard_routes(serving: Serving) -> Own:
             board_routes(serving, served, board, served.gather(composed), limits),
         ],
         rows=[board],
-        page=Page(directory=Path(__file__).parent / "static", values={"depth": str(limits.most)}),
+        page=Page(directory=Path(__file__).parent / "static", values={**_PAGE, "depth": str(limits.most)}),
         metrics=METRIC_NAMES,
         hint=f"/docs lists the routes, and {BOARD_PATH} is the board of a product.",
     )

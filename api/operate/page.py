@@ -24,6 +24,8 @@ from runtime import diagram
 _OF_EVERY_TOPOLOGY: Final = Page(directory=Path(__file__).parents[1] / "static")
 _WHOLE: Final = ("index.html", "docs.html")
 """Files with a path of their own."""
+_PARTS: Final = {"head": "head.html", "views": "views.html"}
+"""Files that `index.html` is filled with; a topology's page has others, beside the same frame."""
 _TYPES: Final = {
     ".html": "text/html; charset=utf-8",
     ".css": "text/css; charset=utf-8",
@@ -82,23 +84,31 @@ class Pages:
 def _texts(components: Components, own: Page | None) -> Iterator[tuple[str, str]]:
     """Yield the name and the text of each file: those of the directories, and the pictures of the topology."""
     page = own or _OF_EVERY_TOPOLOGY
-    files = {path.name: path for each in (_OF_EVERY_TOPOLOGY, page) for path in each.directory.iterdir()}
-    for name, path in files.items():
-        if path.suffix in _TYPES:
-            text = path.read_text("utf-8")
-            yield name, _filled(text, components, page.values) if name == "index.html" else text
+    paths = {path.name: path for each in (_OF_EVERY_TOPOLOGY, page) for path in each.directory.iterdir()}
+    texts = {name: path.read_text("utf-8") for name, path in paths.items() if path.suffix in _TYPES}
+    texts["index.html"] = _filled(texts["index.html"], texts, components, page.values)
+    yield from ((name, text) for name, text in texts.items() if name not in _PARTS.values())
     yield "topology.svg", diagram.svg(components.description)
     yield "topology-down.svg", diagram.svg(components.description, across=False)
 
 
-def _filled(text: str, components: Components, values: Mapping[str, str]) -> str:
-    given = {
-        "name": components.topology.name,
+def _filled(frame: str, texts: Mapping[str, str], components: Components, values: Mapping[str, str]) -> str:
+    name = components.topology.name
+    of_every_topology = {
+        "title": name,
+        "about": f"The stores of {name}, and the cluster that serves them",
+        "view": "stores",
+        "view_title": "Stores",
+        "things": "stores",
+        "json": "stores",
+        "rows": "Rows",
+        "source": "its source",
         "summary": components.description.summary,
         "topology": diagram.text(components.description),
-        **values,
     }
-    return Template(text).substitute({name: escape(value) for name, value in given.items()})
+    given = {name: escape(value) for name, value in {**of_every_topology, **values}.items()}
+    parts = {part: Template(texts.get(file, "")).substitute(given).rstrip() for part, file in _PARTS.items()}
+    return Template(frame).substitute(given, **parts)
 
 
 def _answer(name: str, text: str) -> Answer:

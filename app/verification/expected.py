@@ -203,7 +203,8 @@ class Expectation:
         """Return the rows that exist: `id, name`.
 
         Of each partition the last record of an id counts, whatever its timestamp says: compaction keeps that one. Of
-        these the latest counts, and of equal times that of the highest partition: the rule of `runtime.stores.table_rows`.
+        these the latest counts, and of equal times that of the highest partition: the rule of
+        `runtime.stores.table_rows`.
         """
         in_partition = Window.partitionBy("id", "partition").orderBy(F.desc("offset"))
         in_topic = Window.partitionBy("id").orderBy(F.desc("timestamp_ms"), F.desc("partition"))

@@ -14,9 +14,10 @@ from pyspark.sql import functions as F
 from runtime.errors import CheckpointUnusable
 from runtime.kafka.ids import TopicDescription
 from runtime.spark.checkpoint import CheckpointDirectory
+from runtime.spark.plan_check import check_declared
 from runtime.spark.query import POLL_S, running
 from runtime.spark.results import SourceTopic
-from runtime.spark.session import Spark
+from runtime.spark.session import Spark, translated
 from runtime.stream.failures import Failures
 from runtime.stream.generations import Driver, Generation, Generations, Origin, delete_unnamed
 from runtime.stream.plan import Plan
@@ -71,18 +72,23 @@ class Choice:
         self._driver = driver
         self._check_stop = check_stop
         self._wait_for = wait_for
+        self._is_checked = False
 
     def take(self, plan: Plan | None) -> Work:
         """Return the generation to work on, once topics, tables and Spark are there.
 
         Args:
             plan: what asks for a new one, if anything does.
+
+        Raises:
+            DeclarationError: the rows of the store cannot run; it says what to change.
         """
         self._wait_for("Kafka to describe the topics")
         topics = self._topics.wait_for_all()
         with self._upkeep.look_ahead(self._settings.spark.kafka, topics):
             self._wait_for("Spark's JVM to start")
             spark = self._open_spark(topics)
+            self._check_declared(spark)
             self._wait_for("the tables to be read to their ends here")
             self._await_tables(topics)
             self._check_stop()
@@ -94,6 +100,13 @@ class Choice:
         return self._spark.open(
             source.partitions, {self._store.topic: results.partitions}, both_compilers=both_compilers
         )
+
+    def _check_declared(self, spark: Spark) -> None:
+        """Refuse a declaration that cannot run, once: another session would not find otherwise."""
+        if not self._is_checked:
+            with translated():
+                check_declared(spark.session, self._topology, self._store)
+            self._is_checked = True
 
     def _await_tables(self, topics: Mapping[str, TopicDescription]) -> None:
         """Wait until this instance's copies of the tables are whole: a snapshot of less would hide events.

@@ -18,7 +18,6 @@ from runtime.records import NO_KEY
 from runtime.spark import bounded_read
 from runtime.spark.bounded_read import past_unreadable, read_apart, read_around, with_published
 from runtime.spark.offset_log import OffsetLog
-from runtime.spark.plan_check import check_declared
 from runtime.spark.query import EVENTS, ROWS, StreamQuery
 from runtime.spark.results import Results, SourceTopic, has_key, latest, published, with_at
 from runtime.spark.session import TASKS_BESIDE, Spark, read_parquet, stream_parquet, translated
@@ -67,12 +66,7 @@ class Work:
         Args:
             joined: the tables that `rows` is given.
             narrow: leaves out events that change nothing.
-
-        Raises:
-            DeclarationError: the rows of the store cannot run; it says what to change.
         """
-        with translated():
-            check_declared(self.spark.session, self.topology, self.store)
         return self._bounded(self._events(), joined, narrow, _CATCH_UP)
 
     def real_time(
