@@ -19,7 +19,7 @@ from aiokafka.errors import KafkaError, OffsetOutOfRangeError, RecordTooLargeErr
 from runtime.copies.copies import Copies
 from runtime.copies.republisher import Republisher
 from runtime.copies.store_copy import StoreCopy
-from runtime.kafka.clients import stop_client
+from runtime.kafka.clients import reading
 from runtime.kafka.connection import KafkaConnection
 from runtime.kafka.errors import kafka_errors, unavailable
 from runtime.kafka.ids import TopicCatalog, TopicDescription
@@ -271,26 +271,20 @@ class FillSession:
 
     @asynccontextmanager
     async def _consumer(self) -> AsyncIterator[AIOKafkaConsumer]:
-        consumer = AIOKafkaConsumer(
-            **self._kafka.for_aiokafka(),
-            group_id=None,
-            enable_auto_commit=False,
+        async with reading(
+            self._kafka,
             # Where to go on is decided here: a store must never skip or repeat without knowing it.
             auto_offset_reset="none",
-            isolation_level="read_committed",
             request_timeout_ms=_REQUEST_TIMEOUT_MS,
             fetch_max_wait_ms=self._options.fetch_wait_ms,
             fetch_max_bytes=_FETCH_MAX_BYTES,
-        )
-        try:
-            async with kafka_errors(self._kafka):
-                await consumer.start()
-            yield consumer
-        finally:
-            # A stop that lets the cancellation of its fetches out closes no connection: let them end first.
-            consumer.unsubscribe()
-            await asyncio.sleep(_FETCHES_END_S)
-            await stop_client(consumer)
+        ) as consumer:
+            try:
+                yield consumer
+            finally:
+                # A stop that lets the cancellation of its fetches out closes no connection: let them end first.
+                consumer.unsubscribe()
+                await asyncio.sleep(_FETCHES_END_S)
 
 
 async def _apply(copy: StoreCopy, epoch: int, records: Sequence[Any]) -> None:

@@ -1,13 +1,17 @@
-"""How clients of aiokafka are stopped; whoever starts one gets here, so here is also what all of them need."""
+"""How clients of aiokafka are started and stopped; here is also what all of them need."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
 from runtime.kafka.any_records import read_any_header_names
+from runtime.kafka.connection import KafkaConnection
+from runtime.kafka.errors import kafka_errors
 
 _STOP_WITHIN_S: Final = 1.0
 
@@ -25,3 +29,33 @@ async def stop_client(client: AIOKafkaConsumer | AIOKafkaProducer) -> None:
     await asyncio.wait([stopping], timeout=_STOP_WITHIN_S)
     stopping.cancel()
     await asyncio.gather(stopping, return_exceptions=True)
+
+
+@asynccontextmanager
+async def reading(
+    kafka: KafkaConnection, *, auto_offset_reset: str = "earliest", **options: Any
+) -> AsyncIterator[AIOKafkaConsumer]:
+    """Open a consumer that is in no group and reads what is committed.
+
+    Args:
+        kafka: how to connect.
+        auto_offset_reset: where to go on when an offset is gone: by default, what retention has taken is passed over.
+        options: others of aiokafka's.
+
+    Raises:
+        BrokerUnavailable: Kafka cannot be reached.
+    """
+    consumer = AIOKafkaConsumer(
+        **kafka.for_aiokafka(),
+        group_id=None,
+        enable_auto_commit=False,
+        isolation_level="read_committed",
+        auto_offset_reset=auto_offset_reset,
+        **options,
+    )
+    try:
+        async with kafka_errors(kafka):
+            await consumer.start()
+        yield consumer
+    finally:
+        await stop_client(consumer)

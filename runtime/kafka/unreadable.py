@@ -11,16 +11,16 @@ Kafka's clients in Python read them all the same. Here they are found, after a q
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import TopicPartition
 from aiokafka.structs import ConsumerRecord
 
 from runtime.errors import BrokerUnavailable
-from runtime.kafka.clients import stop_client
+from runtime.kafka.clients import reading
 from runtime.kafka.connection import KafkaConnection
 from runtime.kafka.errors import kafka_errors
 from runtime.records import FURTHEST_MS, LARGEST_BYTES, TIMESTAMP_REASON, TOO_LARGE
@@ -146,7 +146,8 @@ async def read_ranges(
     if not left:
         return
     moved_at_s = time.monotonic()
-    async with _consumer(kafka) as consumer, kafka_errors(kafka):
+    reader = reading(kafka, request_timeout_ms=_REQUEST_TIMEOUT_MS, max_partition_fetch_bytes=_FETCH_BYTES)
+    async with reader as consumer, kafka_errors(kafka):
         consumer.assign(list(left))
         for at in left:
             consumer.seek(at, ranges[at.partition].begin)
@@ -193,26 +194,6 @@ async def read_piece(
             if len(records) >= _RECORDS_AT_ONCE or size >= _BYTES_AT_ONCE:
                 return Piece(records, ends)
     return Piece(records, {partition: every.end for partition, every in ranges.items()})
-
-
-@asynccontextmanager
-async def _consumer(kafka: KafkaConnection) -> AsyncIterator[AIOKafkaConsumer]:
-    consumer = AIOKafkaConsumer(
-        **kafka.for_aiokafka(),
-        group_id=None,
-        enable_auto_commit=False,
-        # What retention has taken meanwhile is gone.
-        auto_offset_reset="earliest",
-        isolation_level="read_committed",
-        request_timeout_ms=_REQUEST_TIMEOUT_MS,
-        max_partition_fetch_bytes=_FETCH_BYTES,
-    )
-    try:
-        async with kafka_errors(kafka):
-            await consumer.start()
-        yield consumer
-    finally:
-        await stop_client(consumer)
 
 
 def spans_of(runs: Mapping[int, list[Run]]) -> dict[int, OffsetRange]:

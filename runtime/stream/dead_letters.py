@@ -18,7 +18,7 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.errors import (
     CorruptRecordException,
     InvalidTimestampError,
@@ -33,7 +33,7 @@ from aiokafka.structs import ConsumerRecord, OffsetAndMetadata
 
 from runtime.declaration import Table, Topology
 from runtime.errors import BrokerUnavailable, InvalidRecord, LeaderboardError
-from runtime.kafka.clients import stop_client
+from runtime.kafka.clients import reading, stop_client
 from runtime.kafka.connection import KafkaConnection
 from runtime.kafka.errors import kafka_errors, unavailable
 from runtime.kafka.ids import TopicDescription, topic_ids
@@ -298,7 +298,8 @@ class DeadLetters:
         wanted = sorted(reasons, reverse=True) if reasons is not None else None
         position = judged.begin
         moved_at_s = time.monotonic()
-        async with self._consumer(at) as consumer:
+        async with reading(self._kafka, request_timeout_ms=_REQUEST_TIMEOUT_MS) as consumer:
+            consumer.assign([at])
             consumer.seek(at, position)
             while position < judged.end and not self._stopped():
                 if wanted is not None:
@@ -362,24 +363,6 @@ class DeadLetters:
             yield producer
         finally:
             await stop_client(producer)
-
-    @asynccontextmanager
-    async def _consumer(self, at: TopicPartition) -> AsyncIterator[AIOKafkaConsumer]:
-        consumer = AIOKafkaConsumer(
-            **self._kafka.for_aiokafka(),
-            group_id=None,
-            enable_auto_commit=False,
-            # What retention has taken meanwhile is gone.
-            auto_offset_reset="earliest",
-            isolation_level="read_committed",
-            request_timeout_ms=_REQUEST_TIMEOUT_MS,
-        )
-        try:
-            await consumer.start()
-            consumer.assign([at])
-            yield consumer
-        finally:
-            await stop_client(consumer)
 
 
 @asynccontextmanager

@@ -58,8 +58,8 @@ def test_describe_plans_it_and_says_what_cannot_run(tmp_path: Path) -> None:
     (tmp_path / "errors.py").write_text(code.replace("where(", "distinct().where("))
     done = leaderboard(tmp_path, "describe")
     assert (done.returncode, done.stdout) == (2, "")
-    (line,) = done.stderr.splitlines()
-    assert "rows of store error-counts have an aggregate of their own (Deduplicate)" in line
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+    assert "rows of store error-counts have an aggregate of their own (Deduplicate)" in done.stderr
 
 
 def test_the_demo_runs_it_from_its_own_directory_and_prints_what_the_guide_says(tmp_path: Path) -> None:

@@ -218,7 +218,7 @@ def test_a_lost_checkpoint_makes_no_board_worse_when_retention_has_taken_the_sco
             instance.wait_for_boards(world.reference.boards(10), limit=10)
             world.send_scores(100)
             instance.wait_for_boards(world.reference.boards())
-            assert (tmp_path / "instance/state/checkpoint/generation-2/seed-published").exists()
+            assert list((tmp_path / "instance/state").rglob("generation-2-*/seed-passed"))
 
 
 @pytest.mark.system

@@ -21,10 +21,10 @@ from typing import Final, NamedTuple, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import TopicPartition
 
 from runtime.errors import LeaderboardError
-from runtime.kafka.clients import stop_client
+from runtime.kafka.clients import reading
 from runtime.kafka.connection import KafkaConnection
 from runtime.kafka.errors import kafka_errors
 from runtime.kafka.ids import TopicDescription
@@ -144,30 +144,20 @@ class FirstLook:
             for partition, end in offsets.end.items()
             if begin[partition] < end
         }
-        consumer = AIOKafkaConsumer(
-            **self._kafka.for_aiokafka(),
-            isolation_level="read_committed",
-            enable_auto_commit=False,
-            # Where records went away meanwhile, others would be seen twice.
-            auto_offset_reset="none",
-            max_partition_fetch_bytes=_FETCH_BYTES,
-        )
         began_s, seen = time.monotonic(), [plain_events(pa.array([], pa.binary()))]
-        try:
-            async with kafka_errors(self._kafka):
-                await consumer.start()
-                consumer.assign(list(left))
-                for place in left:
-                    consumer.seek(place, begin[place.partition])
-                while left and not self._enough.is_set() and time.monotonic() - began_s < _WITHIN_S:
-                    records = chain(*(await consumer.getmany(*left, timeout_ms=_POLL_MS)).values())
-                    # What Spark cannot read counts for no board, and so for no floor.
-                    values = [record.value for record in records if reason_of(record) is None]
-                    seen.append(plain_events(pa.array(values, pa.binary())))
-                    # By positions: the end of a transaction has an offset, and is no record.
-                    left = {place: end for place, end in left.items() if await consumer.position(place) < end}
-        finally:
-            await stop_client(consumer)
+        # Where records went away meanwhile, others would be seen twice.
+        reader = reading(self._kafka, auto_offset_reset="none", max_partition_fetch_bytes=_FETCH_BYTES)
+        async with reader as consumer, kafka_errors(self._kafka):
+            consumer.assign(list(left))
+            for place in left:
+                consumer.seek(place, begin[place.partition])
+            while left and not self._enough.is_set() and time.monotonic() - began_s < _WITHIN_S:
+                records = chain(*(await consumer.getmany(*left, timeout_ms=_POLL_MS)).values())
+                # What Spark cannot read counts for no board, and so for no floor.
+                values = [record.value for record in records if reason_of(record) is None]
+                seen.append(plain_events(pa.array(values, pa.binary())))
+                # By positions: the end of a transaction has an offset, and is no record.
+                left = {place: end for place, end in left.items() if await consumer.position(place) < end}
         newest = NewestEvents(pa.concat_tables(seen), begin)
         took_s = time.monotonic() - began_s
         logger.info("floors come from %s of the newest score events, seen in %.1f s", f"{len(newest.events):,}", took_s)
