@@ -15,6 +15,7 @@ from runtime.cluster.host_metadata import ClusterMap, HostInfo
 from runtime.declaration import Topology
 from runtime.description import Description
 from runtime.measures import Measures
+from runtime.serving.table_view import TableView
 from runtime.serving.view import View
 
 
@@ -65,6 +66,7 @@ class Components:
     Attributes:
         topology: what runs here.
         stores: what this instance has of each store of the topology, by its name.
+        tables: what this instance has of each table of the topology, by the name of its topic.
         description: the topology in words.
         cluster: returns the map of the last assignment; one snapshot serves a whole decision.
         host: where peers reach this instance.
@@ -82,6 +84,7 @@ class Components:
 
     topology: Topology
     stores: Mapping[str, View]
+    tables: Mapping[str, TableView]
     description: Description
     cluster: Callable[[], ClusterMap]
     host: HostInfo

@@ -27,6 +27,7 @@ from api.operate.page import Pages
 from api.own import OwnRoutes, no_own_routes
 from api.reads.internal import internal_routes
 from api.reads.stores import store_routes
+from api.reads.tables import table_routes
 from api.serving import Serving
 from runtime.errors import LeaderboardError
 
@@ -64,6 +65,7 @@ def create_app(components: Components, own: OwnRoutes = no_own_routes) -> Observ
     for router in (
         *of_own.routers,
         of_stores,
+        table_routes(serving),
         operation_routes(components),
         topology_routes(components),
         metrics_routes(serving, of_own.metrics, app.version),
@@ -104,7 +106,8 @@ def _answers_problems(hint: str) -> Callable[[Request, Exception], Awaitable[Res
 
 
 def _described(invalid: dict[str, str]) -> str:
-    return f"{invalid['loc'][-1]}: {invalid['msg']}"
+    # Behind the name stands which one, of several.
+    return f"{invalid['loc'][1]}: {invalid['msg']}"
 
 
 def _version() -> str:

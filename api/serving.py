@@ -70,7 +70,7 @@ class ServedStore:
         """Return what answers routes of many rows.
 
         Args:
-            compose: makes one body of rows that ascend by key.
+            compose: makes one body of rows, in their order.
         """
         return Gather(self.view, self._router, self._peers, compose)
 

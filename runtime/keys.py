@@ -20,6 +20,9 @@ KeyValue = Any
 """A key as Python has it: an `int` or a `str`, whatever its type says. All keys of one store are of one type."""
 
 _SIGN: Final = 1 << 63
+_HIGHEST_CHARACTER: Final = "\U0010ffff"
+_FIRST_SURROGATE: Final = 0xD800
+_PAST_SURROGATES: Final = 0xE000
 _INTEGER_BYTES: Final = 8
 
 
@@ -95,6 +98,20 @@ def following(key_type: KeyType, key: KeyValue) -> KeyValue | None:
     if key_type is Text:
         return f"{key}\0"
     return None if key >= ID_MAX else key + 1
+
+
+def past_prefix(prefix: str) -> str | None:
+    """Return the lowest text above all that begin with `prefix`; None when nothing is above them.
+
+    >>> past_prefix("ab"), past_prefix("a\U0010ffff"), past_prefix("\U0010ffff")
+    ('ac', 'b', None)
+    """
+    kept = prefix.rstrip(_HIGHEST_CHARACTER)
+    if not kept:
+        return None
+    above = ord(kept[-1]) + 1
+    # Surrogates stand between, which are no characters.
+    return kept[:-1] + chr(_PAST_SURROGATES if above == _FIRST_SURROGATE else above)
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,8 @@ _RUNTIME = """
     copies.table_copies copies.copies copies.local_tables copies.producer copies.republisher copies.fill_session
     copies.materializer
     cluster cluster.host_metadata cluster.members cluster.assignor cluster.group_protocol cluster.membership
-    serving serving.view serving.looked_at serving.local_view serving.stored_view serving.rendered_view serving.views
+    serving serving.view serving.looked_at serving.local_view serving.stored_view serving.rendered_view
+    serving.table_view serving.views
 """
 _TOPOLOGY = """
     leaderboard leaderboard.topics leaderboard.description leaderboard.events leaderboard.first_look
@@ -49,9 +50,9 @@ _API = """
     components
     cluster.peers cluster.self_check
     reads.gather reads.one_row live.follower live.feeds live.events
-    operate operate.operations operate.declared operate.metric_names
+    operate operate.operations operate.declared operate.examples operate.metric_names
     http.front http.observed
-    serving reads.internal reads.stores operate.metrics own operate.page main
+    serving reads.internal reads.stores reads.tables operate.metrics own operate.page main
     leaderboard leaderboard.schemas leaderboard.parameters leaderboard.problems leaderboard.metric_names
     leaderboard.routes leaderboard.live leaderboard.own
 """

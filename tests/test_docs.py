@@ -15,6 +15,7 @@ from api.http.errors import KINDS
 from api.leaderboard.problems import NoSuchBoard
 from api.live.event_stream import EVENT_TYPE, RETRY_MS, AllKeys, OneKey, Words
 from api.live.feeds import _KEPT_MOST, _KEPT_S
+from api.own import no_own_routes
 from app.cli import leaderboard
 from app.server.connection import Limits
 from app.settings import Settings
@@ -23,6 +24,7 @@ from tests.drivers.cluster import Cluster
 from tests.drivers.markdown import ROOT, Document, codes, documents, rows
 from topology.leaderboard.board import LEADERBOARD
 from topology.leaderboard.places import Board
+from topology.word_count import WORD_COUNT
 
 DOCUMENTS = documents()
 REFERENCE = Document(ROOT / "docs" / "reference.md")
@@ -155,11 +157,21 @@ def test_the_board_of_the_reference_is_one() -> None:
 @pytest.fixture(scope="module")
 async def paths() -> dict[str, Any]:
     """What the OpenAPI document says of each path."""
-    response = await Cluster({}, size=1, depth=10).get("/openapi.json")
-    # Each store has routes of its own; the reference says once what they are.
-    own = f"/stores/{LEADERBOARD.stores[0].name}"
-    found = {path: methods["get"] for path, methods in response.json()["paths"].items()}
-    return {path.replace(own, "/stores/{store}"): operation for path, operation in found.items()}
+    found = await _documented(Cluster({}, size=1, depth=10))
+    # What only stores with text keys have.
+    of_words = await _documented(Cluster({}, size=1, topology=WORD_COUNT, own=no_own_routes))
+    for path, operation in of_words.items():
+        parameters = found[path].setdefault("parameters", [])
+        names = {parameter["name"] for parameter in parameters}
+        parameters += [each for each in operation.get("parameters", []) if each["name"] not in names]
+    return found
+
+
+async def _documented(cluster: Cluster) -> dict[str, Any]:
+    """Return what is documented of each path; of stores and tables, which have routes of their own, of one."""
+    answer = (await cluster.get("/openapi.json")).json()
+    own = re.compile(r"^/(store|table)s/[\w-]+")
+    return {own.sub(r"/\1s/{\1}", path): methods["get"] for path, methods in answer["paths"].items()}
 
 
 def route_sections() -> dict[str, str]:
@@ -176,7 +188,7 @@ async def test_a_route_has_the_parameters_and_statuses_that_the_reference_says(p
     for path, text in route_sections().items():
         operation = paths[path]
         described = [codes(row[0])[0] for row in rows(text.partition("| event |")[0]) if row[0] != "parameter"]
-        assert described == [parameter["name"] for parameter in operation.get("parameters", [])], path
+        assert sorted(described) == sorted(parameter["name"] for parameter in operation.get("parameters", [])), path
         for parameter in operation.get("parameters", []):
             values = next(row[1] for row in rows(text) if row[0] == f"`{parameter['name']}`")
             if "maximum" in parameter["schema"] and parameter["name"] != "limit":
@@ -233,10 +245,9 @@ def test_the_reference_lists_what_needs_no_token() -> None:
 
 def test_the_reference_lists_every_problem() -> None:
     found = [(codes(row[0])[0], row[1]) for row in rows(REFERENCE.section("### Problems")) if row[0] != "type"]
-    named = [
-        (f"urn:problem-type:leaderboard:{kind.name}", str(kind.status)) for kind in (*KINDS.values(), NoSuchBoard.kind)
-    ]
-    assert sorted(found) == sorted([*named, ("about:blank", "404, 405")])
+    kinds = (*KINDS.values(), NoSuchBoard.kind)
+    named = {(f"urn:problem-type:leaderboard:{kind.name}", str(kind.status)) for kind in kinds}
+    assert sorted(found) == sorted({*named, ("about:blank", "404, 405")})
 
 
 # Command line

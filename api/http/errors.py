@@ -9,10 +9,13 @@ LeaderboardError (runtime.errors)
 │   ├── Unauthorized           no token, or not the right one
 │   ├── NoSuchStore            the topology has no store of this name
 │   ├── NoSuchKey              nothing to show for a key
+│   ├── NoSuchTable            the topology has no table of this name
+│   ├── NoSuchRow              a table has no row of a key
 │   ├── OwnProblem             of a topology's own routes; its class says what it looks like
 │   └── Unrouted               no such path, or not with this method
 └── Retry
     ├── PartitionsUnavailable  no copy of these partitions can answer now
+    ├── TableUnavailable       a table is not complete at this instance yet
     └── NotReady               the instance should get no traffic yet
 """
 
@@ -90,6 +93,32 @@ class NoSuchKey(Fix):
         )
 
 
+class NoSuchTable(Fix):
+    """The topology has no table of this name.
+
+    Args:
+        name: what was asked for.
+        there: the names there are.
+    """
+
+    def __init__(self, name: str, there: Iterable[str]) -> None:
+        super().__init__(f"There is no table {name[:100]!r}. The tables are: {', '.join(there) or 'none'}.")
+
+
+class NoSuchRow(Fix):
+    """A table has no row of a key.
+
+    Args:
+        table: the name of the table.
+        key: the text of the key.
+    """
+
+    def __init__(self, table: str, key: str) -> None:
+        super().__init__(
+            f"Table {table} has no row of the key {key[:100]!r}: send a record with this key to the topic {table}."
+        )
+
+
 class Unrouted(Fix):
     """No route answers: an unknown path, or a method that it does not know.
 
@@ -119,6 +148,18 @@ class PartitionsUnavailable(Retry):
         why = "; ".join(f"partition {partition}: {reason}" for partition, reason in sorted(reasons.items()))
         super().__init__(f"{why or 'the partitions are not known yet'}. Try again shortly{hint}.")
         self.partitions = sorted(reasons)
+
+
+class TableUnavailable(Retry):
+    """A table cannot answer at this instance yet.
+
+    Args:
+        table: its name.
+        reason: why.
+    """
+
+    def __init__(self, table: str, reason: str) -> None:
+        super().__init__(f"Table {table}: {reason}. Try again shortly.")
 
 
 class NotReady(Retry):
@@ -156,7 +197,10 @@ KINDS: Final[Mapping[type[Exception], Kind]] = {
     Unauthorized: Kind(401, "unauthorized", "A token is needed"),
     NoSuchStore: Kind(404, "no-such-store", "No such store"),
     NoSuchKey: Kind(404, "no-such-key", "No such key"),
+    NoSuchTable: Kind(404, "no-such-table", "No such table"),
+    NoSuchRow: Kind(404, "no-such-key", "No such key"),
     PartitionsUnavailable: Kind(503, "partitions-unavailable", "No copy can answer"),
+    TableUnavailable: Kind(503, "table-unavailable", "The table cannot answer"),
     NotReady: Kind(503, "not-ready", "Not ready"),
     Retry: Kind(503, "try-again", "Not possible right now"),
     Exception: Kind(500, "unexpected", "The service failed"),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, get_origin
+from urllib.parse import unquote_to_bytes
 
 from fastapi import Query, Request
 from pydantic import BeforeValidator, WithJsonSchema
@@ -39,6 +40,12 @@ def _true_or_false(text: Any) -> bool:
     return bool(text == "true")
 
 
+def _asc_or_desc(text: Any) -> str:
+    if text not in ("asc", "desc"):
+        raise PydanticCustomError("order", "it is either asc or desc")
+    return str(text)
+
+
 WHOLE_NUMBER: Final = BeforeValidator(parser_of(Int64), json_schema_input_type=int)
 
 HowMany = Annotated[int | None, WHOLE_NUMBER]
@@ -49,6 +56,13 @@ Partial = Annotated[
     BeforeValidator(_true_or_false),
     WithJsonSchema({"type": "boolean"}),
     Query(description="whether a part will do while no copy of some partitions can answer"),
+]
+
+Order = Annotated[
+    str,
+    BeforeValidator(_asc_or_desc),
+    WithJsonSchema({"type": "string", "enum": ["asc", "desc"]}),
+    Query(description="from the lowest key up, or from the highest down"),
 ]
 
 
@@ -74,17 +88,29 @@ async def only_plain(request: Request) -> None:
     """Refuse what could be read in two ways.
 
     Raises:
-        InvalidRequest: a parameter that the route knows stands in the query more than once, or the path holds an
-            encoded slash where no key can be.
+        InvalidRequest: a parameter that the route takes once stands in the query more than once, the query is no
+            percent-encoded UTF-8, or the path holds an encoded slash where no key can be.
     """
     route = request.scope["route"]
     if b"%2f" in request.scope["raw_path"].lower() and not isinstance(route, KeyRoute):
         raise InvalidRequest("an encoded slash stands in the path: write it as / or leave it out")
-    if request.scope["query_string"]:
+    if query := request.scope["query_string"]:
+        if not _is_encoded(query):
+            raise InvalidRequest("the query is no UTF-8, or has characters that are not percent-encoded")
         given = Counter(name for name, _ in request.query_params.multi_items())
-        known = (parameter.alias for parameter in route.dependant.query_params)
+        known = (
+            each.alias for each in route.dependant.query_params if get_origin(each.field_info.annotation) is not list
+        )
         if repeated := [name for name in known if given[name] > 1]:
             raise InvalidRequest(f"{repeated[0]}: it stands in the query more than once")
+
+
+def _is_encoded(query: bytes) -> bool:
+    try:
+        unquote_to_bytes(query).decode()
+    except UnicodeDecodeError:
+        return False
+    return query.isascii()
 
 
 def limit_within(limit: int | None, limits: Limits | None) -> int | None:

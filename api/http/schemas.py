@@ -40,15 +40,15 @@ class KeyHosts(Model):
 class Column(Model):
     """A column of a row, or its key."""
 
-    name: str = Field(examples=["word"])
-    type: str = Field(examples=["text"])
+    name: str
+    type: str
 
 
 class StoreFacts(Model):
     """One store of the topology."""
 
-    name: str = Field(examples=["counts-store"])
-    topic: str = Field(description="the topic that its rows are published to", examples=["counts"])
+    name: str
+    topic: str = Field(description="the topic that its rows are published to")
     key: Column
     columns: list[Column] = Field(description="what a row has beside the key; empty where it is no object of columns")
     window: str | None = Field(default=None, description="null: a row a key")
@@ -56,10 +56,19 @@ class StoreFacts(Model):
     count: int | None = Field(description="how many rows there are to show in the cluster; null while nobody can say")
 
 
+class TableCount(Model):
+    """One table of the topology, and how many rows it has."""
+
+    name: str = Field(description="its topic")
+    key: Column
+    fields: list[Column] = Field(description="what a row has beside the key")
+    count: int | None = Field(description="how many rows it has; null while this instance does not have all of it")
+
+
 class SourceFacts(Model):
     """Where a topology reads events."""
 
-    topic: str = Field(examples=["lines"])
+    topic: str
     columns: list[Column]
 
 
@@ -74,8 +83,8 @@ class TableFacts(Model):
 class DeclaredStore(Model):
     """One store, as the topology declares it."""
 
-    name: str = Field(examples=["counts-store"])
-    topic: str = Field(examples=["counts"])
+    name: str
+    topic: str
     key: Column
     columns: list[Column]
     version: int = Field(description="raised when its rows mean something else than before", examples=[1])
@@ -84,7 +93,7 @@ class DeclaredStore(Model):
 class TopologyFacts(Model):
     """What a topology declares, and what flows where."""
 
-    name: str = Field(examples=["word-count"])
+    name: str
     about: str
     source: SourceFacts
     tables: list[TableFacts]

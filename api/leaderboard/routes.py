@@ -17,7 +17,8 @@ from api.reads.one_row import OneRow
 from api.reads.stores import KEEP_HEADER, MISSING_HEADER, ROW_HEADERS, UNAVAILABLE, UNKNOWN_HOSTS, described, next_page
 from api.serving import ServedStore, Serving
 from runtime.declaration import Limits
-from runtime.serving.view import Range
+from runtime.keys import Int64
+from runtime.serving.view import inclusive
 
 BOARDS_PATH: Final = "/leaderboard"
 """What the paths of these routes begin with. The page, the demo and the verification have it in their own words."""
@@ -138,7 +139,8 @@ def _boards(serving: Serving, board: OneRow, gather: Gather, limits: Limits) -> 
         if first > last:
             raise InvalidRequest(f"from: {first} is above to: {last}; the lower product id comes first")
         entries, hop = limit_within(limit, limits), is_hop(request.scope["headers"])
-        return await serving.sent(request, await gather.rows(entries, Range(first, last), hop=hop, partial=partial))
+        within = inclusive(Int64, first, last)
+        return await serving.sent(request, await gather.rows(entries, within, hop=hop, partial=partial))
 
     return router
 

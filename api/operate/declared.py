@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 from fastapi import APIRouter
 
 from api.components import Components
 from api.http.schemas import Column, DeclaredStore, SourceFacts, TableFacts, TopologyFacts
-from runtime.declaration import Store, Topology
+from runtime.declaration import Store, Table, Topology
 from runtime.keys import Key
 from runtime.values import Fields
 
@@ -26,7 +26,11 @@ def topology_routes(components: Components) -> APIRouter:
     router = APIRouter(tags=["operations"])
     facts = facts_of(components.topology, components.description.flows)
 
-    @router.get("/topology", summary="What the topology declares, and what flows where")
+    @router.get(
+        "/topology",
+        summary="What the topology declares, and what flows where",
+        responses={200: {"content": {"application/json": {"example": facts.model_dump(mode="json", by_alias=True)}}}},
+    )
     async def topology() -> TopologyFacts:
         return facts
 
@@ -48,7 +52,7 @@ def facts_of(topology: Topology, flows: tuple[tuple[str, str], ...]) -> Topology
             TableFacts(
                 topic=table.topic,
                 key=key_column(table.key),
-                columns=[Column(name=name, type=of_type.name) for name, of_type in table.fields.items()],
+                columns=table_columns(table),
             )
             for table in topology.tables
         ],
@@ -77,6 +81,18 @@ def columns_of(store: Store) -> list[Column]:
     if not isinstance(record, Fields):
         return []
     return [Column(name=name, type=value.json_type) for name, value in record.values.items()]
+
+
+def table_columns(table: Table) -> list[Column]:
+    """Return the columns of a table's rows beside the key."""
+    return [Column(name=name, type=of_type.name) for name, of_type in table.fields.items()]
+
+
+def row_schema(key: Key, columns: Iterable[Column]) -> dict[str, Any]:
+    """Return the JSON Schema of a row of a key and these columns."""
+    fields = {key.name: dict(key.type.json_schema)}
+    fields |= {column.name: {"type": "string" if column.type == "text" else column.type} for column in columns}
+    return {"type": "object", "properties": fields, "required": list(fields)}
 
 
 def _columns(of_source: Mapping[str, str]) -> list[Column]:

@@ -7,23 +7,26 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from api.cluster.peers import NoReply, Peers, Reply
 from api.cluster.router import UNREADABLE, Router
 from api.cluster.routing import Local, Remote, Route, Unavailable
 from api.http.answers import JSON_TYPE, MISSING_PARTITIONS, NO_STORE, PARTITIONS, Answer, Headers
-from api.http.errors import PartitionsUnavailable
+from api.http.errors import InvalidRequest, PartitionsUnavailable
 from api.http.key_route import encoded
 from api.reads.framing import Rows, unpack
 from runtime.cluster.host_metadata import HostInfo
 from runtime.errors import StateUnusable
-from runtime.keys import KeyValue, following
+from runtime.keys import KeyType, KeyValue, following
 from runtime.serving.view import EVERYTHING, Range, View
 
 logger = logging.getLogger(__name__)
 
 Part = TypeVar("Part")
+
+NAMED_BYTES_MAX: Final = 60_000
+"""Keys that are asked for by their names take at most so many bytes of a request to a peer, which reads 65,536."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +51,7 @@ class Gather:
         view: the rows of this instance's copies.
         router: who answers for a partition.
         peers: the other instances.
-        compose: makes one body of rows that ascend by key.
+        compose: makes one body of rows, in their order.
     """
 
     def __init__(self, view: View, router: Router, peers: Peers, compose: Callable[[Rows], bytes]) -> None:
@@ -59,11 +62,11 @@ class Gather:
         self._composed: tuple[tuple[int, int | None], bytes] | None = None
 
     async def rows(self, limit: int | None, within: Range = EVERYTHING, *, hop: bool, partial: bool) -> Answer:
-        """Return the rows of the cluster in one body, ascending by key.
+        """Return the rows of the cluster in one body.
 
         Args:
             limit: at most this many entries of each; None where rows are no lists.
-            within: which rows.
+            within: which rows, and in which order.
             hop: whether another instance has forwarded the request here.
             partial: whether a part will do.
 
@@ -82,7 +85,7 @@ class Gather:
                 return Answer(200, [JSON_TYPE], body)
         parts, missing = await self._collect(question, hop=hop)
         self._refuse_part(missing, partial=partial)
-        return Answer(200, _headers(missing), self._compose(parts[0] if len(parts) == 1 else _ascending(parts)))
+        return Answer(200, _headers(missing), self._compose(parts[0] if len(parts) == 1 else _in_order(parts, within)))
 
     async def page(
         self,
@@ -94,13 +97,13 @@ class Gather:
         hop: bool,
         partial: bool,
     ) -> tuple[Answer, KeyValue | None]:
-        """Return the rows with the lowest keys above `after`, and where the next page begins.
+        """Return the rows that come after the key `after`, and where the next page begins.
 
         Args:
             limit: at most this many entries of each; None where rows are no lists.
             after: the last key of the page before, or None for the first page.
             size: at most this many rows.
-            within: which rows the pages are of.
+            within: which rows the pages are of, and in which order.
             hop: whether another instance has forwarded the request here.
             partial: whether a part will do.
 
@@ -110,20 +113,39 @@ class Gather:
         Raises:
             PartitionsUnavailable: no copy of some partitions can answer, and a part will not do.
         """
-        first = within.first
-        if after is not None:
-            above = following(self._view.store.key.type, after)
-            if above is None:
-                return Answer(200, [JSON_TYPE], self._compose([])), None
-            first = above if first is None else max(first, above)
+        rest = within if after is None else _past(within, after, self._view.store.key.type)
+        if rest is None:
+            return Answer(200, [JSON_TYPE], self._compose([])), None
         # Each copy gives one more, so that it is known whether there are more.
-        question = self._rows_question(limit, Range(first, within.last, size + 1))
+        question = self._rows_question(limit, rest._replace(most=size + 1))
         parts, missing = await self._collect(question, hop=hop)
         self._refuse_part(missing, partial=partial)
-        rows = _ascending(parts)
+        rows = _in_order(parts, within)
         more = len(rows) > size
         del rows[size:]
         return Answer(200, _headers(missing), self._compose(rows)), rows[-1][0] if more else None
+
+    async def named(self, keys: Sequence[KeyValue], limit: int | None, *, hop: bool, partial: bool) -> Answer:
+        """Return the rows of these keys as a list, in their order, null for those that are not there.
+
+        Args:
+            keys: which rows; each copy is asked for those in its partitions alone.
+            limit: at most this many entries of each; None where rows are no lists.
+            hop: whether another instance has forwarded the request here.
+            partial: whether a part will do; rows that nobody can answer for are null then.
+
+        Raises:
+            InvalidRequest: the keys are too long to be asked for at once.
+            PartitionsUnavailable: no copy of some partitions can answer, and a part will not do.
+        """
+        by_partition: dict[int, list[KeyValue]] = {}
+        for key in dict.fromkeys(keys):
+            by_partition.setdefault(self._view.partition_for(key), []).append(key)
+        question = self._named_question(by_partition, limit)
+        parts, missing = await self._collect(question, by_partition, hop=hop)
+        self._refuse_part(missing, partial=partial, asked=len(by_partition))
+        found = dict(chain.from_iterable(parts))
+        return Answer(200, _headers(missing), b"[%b]" % b",".join([found.get(key, b"null") for key in keys]))
 
     async def count(self, *, hop: bool, partial: bool) -> Answer:
         """Return the number of rows of the cluster; arguments and errors as for `rows`."""
@@ -161,13 +183,40 @@ class Gather:
         bounds = {
             "limit": limit,
             "first": None if within.first is None else encoded(key_type.text(within.first)),
-            "last": None if within.last is None else encoded(key_type.text(within.last)),
+            "end": None if within.end is None else encoded(key_type.text(within.end)),
             "most": within.most,
+            "descending": "true" if within.descending else None,
         }
         query = "".join(f"&{name}={value}" for name, value in bounds.items() if value is not None)
         return _Question(
             local=lambda partitions: self._view.rows(partitions, within, limit),
-            target=lambda partitions: f"{self._internal}/rows?partitions={_listed(partitions)}{query}",
+            target=lambda partitions: f"{self._internal}/range?partitions={_listed(partitions)}{query}",
+            parse=lambda frames: unpack(frames, key_type),
+        )
+
+    def _named_question(self, by_partition: Mapping[int, list[KeyValue]], limit: int | None) -> _Question[Rows]:
+        key_type = self._view.store.key.type
+        queries = {
+            partition: "".join(f"&key={encoded(key_type.text(key))}" for key in keys)
+            for partition, keys in by_partition.items()
+        }
+        total = sum(map(len, queries.values()))
+        if total > NAMED_BYTES_MAX:
+            raise InvalidRequest(
+                f"key: percent-encoded, these keys have {total} bytes with their names, and {NAMED_BYTES_MAX} can be"
+                " asked for at once: ask for them in several requests"
+            )
+        of_limit = "" if limit is None else f"&limit={limit}"
+
+        def target(partitions: list[int]) -> str:
+            keys = "".join(queries[partition] for partition in partitions)
+            return f"{self._internal}/named?partitions={_listed(partitions)}{of_limit}{keys}"
+
+        return _Question(
+            local=lambda partitions: rows_of(
+                self._view, chain.from_iterable(by_partition[partition] for partition in partitions), limit
+            ),
+            target=target,
             parse=lambda frames: unpack(frames, key_type),
         )
 
@@ -178,9 +227,12 @@ class Gather:
     def _route(self, partition: int, *, hop: bool) -> Route:
         return self._router.route(partition, self._view.status(partition), hop=hop)
 
-    async def _collect(self, question: _Question[Part], *, hop: bool) -> tuple[list[Part], dict[int, str]]:
-        """Return what the copies answered, and for each partition without an answer the reason."""
-        routes = {each: self._route(each, hop=hop) for each in range(self._view.partition_count)}
+    async def _collect(
+        self, question: _Question[Part], partitions: Iterable[int] | None = None, *, hop: bool
+    ) -> tuple[list[Part], dict[int, str]]:
+        """Return what the copies of partitions, by default all, answered, and why partitions have no answer."""
+        asked = range(self._view.partition_count) if partitions is None else partitions
+        routes = {each: self._route(each, hop=hop) for each in asked}
         here = [each for each, route in routes.items() if isinstance(route, Local)]
         part_here = self._read_here(question.local, here) if here else None
         if part_here is None:
@@ -242,8 +294,8 @@ class Gather:
             failed |= {each: f"{host}: it has no copy that can answer" for each in group if each not in answered}
         return parts, failed
 
-    def _refuse_part(self, missing: dict[int, str], *, partial: bool) -> None:
-        nothing = len(missing) == self._view.partition_count
+    def _refuse_part(self, missing: dict[int, str], *, partial: bool, asked: int | None = None) -> None:
+        nothing = len(missing) == (self._view.partition_count if asked is None else asked)
         if nothing:
             raise PartitionsUnavailable(missing)
         if missing and not partial:
@@ -267,8 +319,24 @@ def parse_partitions(text: str) -> set[int]:
     return {int(each) for each in text.split(",")}
 
 
-def _ascending(parts: Iterable[Rows]) -> Rows:
-    return sorted(chain.from_iterable(parts))
+def rows_of(view: View, keys: Iterable[KeyValue], limit: int | None) -> Rows:
+    """Return the rows that there are of keys; arguments and errors as for `View.get`."""
+    found = ((key, view.get(key, limit)) for key in keys)
+    return [(key, rendered.body) for key, rendered in found if rendered is not None]
+
+
+def _past(within: Range, after: KeyValue, key_type: KeyType) -> Range | None:
+    """Return what of a range comes after a key in its order; None when nothing can."""
+    if within.descending:
+        return within._replace(end=after if within.end is None else min(within.end, after))
+    above = following(key_type, after)
+    if above is None:
+        return None
+    return within._replace(first=above if within.first is None else max(within.first, above))
+
+
+def _in_order(parts: Iterable[Rows], within: Range) -> Rows:
+    return sorted(chain.from_iterable(parts), reverse=within.descending)
 
 
 def _headers(missing: dict[int, str]) -> Headers:

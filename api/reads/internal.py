@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from typing import Annotated
 
-from fastapi import APIRouter, Depends, HTTPException, Request, Response
+from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
 
 from api.cluster.router import UNREADABLE
 from api.http.answers import PARTITIONS, SERVED_BY, Answer, is_hop
@@ -19,7 +20,7 @@ from api.live.events import EventStream
 from api.live.feeds import Feeds, Scope
 from api.live.follower import reach
 from api.reads.framing import FRAMES_TYPE, pack
-from api.reads.gather import parse_partitions
+from api.reads.gather import parse_partitions, rows_of
 from api.serving import ServedStore, Serving
 from runtime.errors import StateUnusable
 from runtime.serving.view import Range
@@ -89,21 +90,35 @@ def internal_routes(serving: Serving) -> APIRouter:
             raise NoSuchStore(store, stores)
         return stores[store]
 
-    @router.get("/stores/{store}/rows")
+    @router.get("/stores/{store}/range")
     async def rows(
         store: str,
         partitions: str,
         limit: HowMany = None,
         first: str | None = None,
-        last: str | None = None,
+        end: str | None = None,
         most: int | None = None,
+        descending: bool = False,
     ) -> Response:
         parts = parts_of(store)
         of, key_type = parts.served, parts.served.store.key.type
         entries = limit_within(limit, of.store.limits)
-        lowest, highest = (None if text is None else of.parsed(text) for text in (first, last))
-        within = Range(lowest, highest, most)
+        lowest, behind = (None if text is None else of.parsed(text) for text in (first, end))
+        within = Range(lowest, behind, most, descending)
         return parts.answer(partitions, FRAMES_TYPE, lambda held: pack(of.view.rows(held, within, entries), key_type))
+
+    @router.get("/stores/{store}/named")
+    async def named(store: str, partitions: str, key: Annotated[list[str], Query()], limit: HowMany = None) -> Response:
+        parts = parts_of(store)
+        of, key_type = parts.served, parts.served.store.key.type
+        entries = limit_within(limit, of.store.limits)
+        keys = [of.parsed(text) for text in key]
+
+        def there(held: list[int]) -> bytes:
+            within = (each for each in keys if of.view.partition_for(each) in held)
+            return pack(rows_of(of.view, within, entries), key_type)
+
+        return parts.answer(partitions, FRAMES_TYPE, there)
 
     @router.get("/stores/{store}/count")
     async def count(store: str, partitions: str) -> Response:

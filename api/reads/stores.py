@@ -6,7 +6,7 @@ Each store has paths of its own, so that the document of the routes knows its ke
 # Annotations are read as they stand: those of a store's parameters are made when its routes are.
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final
 from urllib.parse import quote, urlencode
 
@@ -18,6 +18,7 @@ from api.http.errors import InvalidRequest, NoSuchKey, NoSuchStore, PartitionsUn
 from api.http.key_route import KeyRoute
 from api.http.parameters import (
     HowMany,
+    Order,
     Partial,
     limit_of,
     limit_within,
@@ -29,13 +30,15 @@ from api.http.schemas import KeyHosts, StoreFacts
 from api.live.event_stream import Words
 from api.live.events import HOW_IT_GOES_ON, described_stream, stream_for
 from api.live.feeds import Feeds, Scope
-from api.operate.declared import columns_of, key_column
+from api.operate.declared import columns_of, key_column, row_schema
+from api.operate.examples import example_of, example_row
 from api.reads.framing import Rows
 from api.reads.gather import Gather
 from api.reads.one_row import OneRow
 from api.serving import ServedStore, Serving
 from runtime.declaration import Store
-from runtime.serving.view import Range
+from runtime.keys import KeyType, KeyValue, Text, past_prefix
+from runtime.serving.view import Range, inclusive
 
 ROW_HEADERS: Final = {
     "X-Served-By": "host:port of the instance whose store answered",
@@ -49,17 +52,11 @@ UNKNOWN_HOSTS: Final = {"description": "The partitions are not known yet; try ag
 
 _ETAG: Final = {"ETag": "changes with the row; send it back as `If-None-Match`"}
 _INVALID: Final = {"description": "A key, a limit or a range that cannot be"}
-_PAGED_WITH: Final = ("from", "to", "limit", "page_size", "partial")
+_PAGED_WITH: Final = ("from", "to", "prefix", "order", "limit", "page_size", "partial")
+_NOT_NAMED: Final = ("from", "to", "prefix", "order", "page_size", "after")
+"""What says which rows of all, and so nothing of those that are named."""
+NAMED_MAX: Final = 1000
 
-_ONE_EXAMPLE: Final = (
-    'retry: 500\n\nid: 1f0c6a52e1b8a3d09f4e7c2b\nevent: row\ndata: {"word":"hello","count":2}\n\n:\n\n'
-)
-_ALL_EXAMPLE: Final = (
-    "retry: 500\n\n"
-    "event: reset\ndata: {}\n\n"
-    'id: 8b1f5c0a77d2-1\nevent: row\ndata: {"key":"hello","row":{"word":"hello","count":2}}\n\n'
-    'id: 8b1f5c0a77d2-1\nevent: complete\ndata: {"rows":1}\n\n:\n\n'
-)
 _ONE_EVENTS: Final = (
     "`row`: the row, exactly as the route without `/events` gives it, at once and at each change; `gone`: there is no"
     " row to show. A slow client gets the newest row." + HOW_IT_GOES_ON
@@ -134,8 +131,12 @@ def _routes_of(of: _ServedRoutes, serving: Serving) -> APIRouter:
     limit_parameter, default_limit = limit_of(limits, "a row"), None if limits is None else limits.default
     is_key = BeforeValidator(parser_of(store.key.type))
     schema = WithJsonSchema(dict(store.key.type.json_schema))
-    row_schema = _row_schema(store)
-    many = {"type": "array", "items": row_schema}
+    schema_of_row = _row_schema(store)
+    many = {"type": "array", "items": {"anyOf": [schema_of_row, {"type": "null"}]}}
+    example, key_example = example_row(serving.components.topology, store), example_of(key_column(store.key))
+    key_parameter = Path(description=f"a {store.key.name}, percent-encoded")
+    path_schema = WithJsonSchema({**dict(store.key.type.json_schema), "examples": [key_example]})
+    is_text = store.key.type is Text
 
     @router.get("", summary=f"Store {store.name}")
     async def one_store(request: Request) -> StoreFacts:
@@ -153,27 +154,50 @@ def _routes_of(of: _ServedRoutes, serving: Serving) -> APIRouter:
 
     @router.get(
         "/keys",
-        summary=f"Rows of {store.name}, ascending by key",
+        summary=f"Rows of {store.name}, in the order of their keys, or those that are named",
         response_class=Response,
         responses={
-            200: described("The rows", MISSING_HEADER | _link_header(of.path) | KEEP_HEADER, many),
+            200: described(
+                "The rows; of those that are named, null where there is none",
+                MISSING_HEADER | _link_header(of.path) | KEEP_HEADER,
+                many,
+                None if example is None else [example],
+            ),
             400: _INVALID,
             503: UNAVAILABLE,
         },
     )
     async def rows(
         request: Request,
+        key: Annotated[
+            list[Annotated[Any, is_key, schema]],
+            Query(
+                default_factory=list,
+                description=f"only these rows, at most {NAMED_MAX}, in this order; goes with `limit` and `partial`",
+                json_schema_extra={"maxItems": NAMED_MAX},
+            ),
+        ],
         first: Annotated[Any, is_key, schema, Query(alias="from", description="the lowest key, inclusive")] = None,
         last: Annotated[Any, is_key, schema, Query(alias="to", description="the highest key, inclusive")] = None,
         limit: Annotated[HowMany, limit_parameter] = default_limit,
         page_size: Annotated[HowMany, page_size_of("at most so many rows; all when left out")] = None,
         after: Annotated[
-            Any, is_key, schema, Query(description="only rows above this key, the last one of the page before")
+            Any, is_key, schema, Query(description="only rows that come after this key, the last of the page before")
         ] = None,
+        prefix: Annotated[
+            str | None,
+            WithJsonSchema({"type": "string"}),
+            Query(description="only keys that begin with this text", include_in_schema=is_text),
+        ] = None,
+        order: Order = "asc",
         partial: Partial = False,
     ) -> Response:
         entries, size = limit_within(limit, limits), page_within(page_size, after, "rows")
-        within, hop = _range(first, last), is_hop(request.scope["headers"])
+        hop = is_hop(request.scope["headers"])
+        if key:
+            _check_named(key, request.query_params)
+            return await serving.sent(request, await of.gather.named(key, entries, hop=hop, partial=partial))
+        within = _range(store.key.type, first, last, prefix)._replace(descending=order == "desc")
         if size is None:
             return await serving.sent(request, await of.gather.rows(entries, within, hop=hop, partial=partial))
         answer, end = await of.gather.page(entries, after, size, within, hop=hop, partial=partial)
@@ -187,7 +211,7 @@ def _routes_of(of: _ServedRoutes, serving: Serving) -> APIRouter:
         summary=f"One row of {store.name}",
         response_class=Response,
         responses={
-            200: described("The row", _ETAG | ROW_HEADERS | KEEP_HEADER, row_schema),
+            200: described("The row", _ETAG | ROW_HEADERS | KEEP_HEADER, schema_of_row, example),
             304: {"description": "The row is the one that `If-None-Match` names"},
             400: _INVALID,
             404: {"description": "No such key"},
@@ -196,7 +220,7 @@ def _routes_of(of: _ServedRoutes, serving: Serving) -> APIRouter:
     )
     async def one_row(
         request: Request,
-        key: Annotated[Any, is_key, schema, Path(description=f"a {store.key.name}, percent-encoded")],
+        key: Annotated[Any, is_key, path_schema, key_parameter],
         limit: Annotated[HowMany, limit_parameter] = default_limit,
     ) -> Response:
         entries = limit_within(limit, limits)
@@ -206,7 +230,7 @@ def _routes_of(of: _ServedRoutes, serving: Serving) -> APIRouter:
         "/events",
         summary=f"Every row of {store.name}, live",
         response_class=Response,
-        responses={200: described_stream(_ALL_EVENTS, _ALL_EXAMPLE), 400: _INVALID},
+        responses={200: described_stream(_ALL_EVENTS, _all_example(key_example, example)), 400: _INVALID},
     )
     async def all_events(request: Request, limit: Annotated[HowMany, limit_parameter] = default_limit) -> Response:
         return stream_for(request, of.feeds, serving.traffic, Scope(limit_within(limit, limits)))
@@ -215,11 +239,11 @@ def _routes_of(of: _ServedRoutes, serving: Serving) -> APIRouter:
         "/keys/{key}/events",
         summary=f"One row of {store.name}, live",
         response_class=Response,
-        responses={200: described_stream(_ONE_EVENTS, _ONE_EXAMPLE), 400: _INVALID},
+        responses={200: described_stream(_ONE_EVENTS, _one_example(example)), 400: _INVALID},
     )
     async def events_of(
         request: Request,
-        key: Annotated[Any, is_key, schema, Path(description=f"a {store.key.name}, percent-encoded")],
+        key: Annotated[Any, is_key, path_schema, key_parameter],
         limit: Annotated[HowMany, limit_parameter] = default_limit,
     ) -> Response:
         return stream_for(request, of.feeds, serving.traffic, Scope(limit_within(limit, limits), key))
@@ -230,7 +254,7 @@ def _routes_of(of: _ServedRoutes, serving: Serving) -> APIRouter:
         responses={400: _INVALID, 503: UNKNOWN_HOSTS},
     )
     async def hosts_of(
-        key: Annotated[Any, is_key, schema, Path(description=f"a {store.key.name}, percent-encoded")],
+        key: Annotated[Any, is_key, path_schema, key_parameter],
     ) -> KeyHosts:
         return of.served.hosts_of(key)
 
@@ -255,29 +279,62 @@ def next_page(path: str, query: Mapping[str, str], kept: tuple[str, ...], last: 
     return b"link", f'<{path}?{urlencode(parameters, quote_via=quote)}>; rel="next"'.encode()
 
 
-def described(description: str, headers: Mapping[str, str], schema: Any = None) -> dict[str, Any]:
+def described(description: str, headers: Mapping[str, str], schema: Any = None, example: Any = None) -> dict[str, Any]:
     """Return what the document of the routes says of an answer.
 
     Args:
         description: what it is.
         headers: what each says.
         schema: of the body, when FastAPI cannot know it.
+        example: a body, if one is known.
     """
     said: dict[str, Any] = {
         "description": description,
         "headers": {name: {"description": text, "schema": {"type": "string"}} for name, text in headers.items()},
     }
-    return said if schema is None else said | {"content": {"application/json": {"schema": schema}}}
+    content = {name: value for name, value in (("schema", schema), ("example", example)) if value is not None}
+    return said | {"content": {"application/json": content}} if content else said
 
 
 def _link_header(path: str) -> dict[str, str]:
     return {"Link": f'the next page, `<{path}/keys?page_size=2&after=…>; rel="next"`, while there is one'}
 
 
-def _range(first: Any, last: Any) -> Range:
+def _range(key_type: KeyType, first: KeyValue | None, last: KeyValue | None, prefix: str | None) -> Range:
+    if prefix is not None:
+        if key_type is not Text:
+            raise InvalidRequest(f"prefix: keys of this store are of the type {key_type.name}; ask with from and to")
+        if first is not None or last is not None:
+            raise InvalidRequest("prefix: it is a range by itself; leave it out, or from and to")
+        # Every key begins with nothing.
+        return Range(prefix or None, past_prefix(prefix))
     if first is not None and last is not None and first > last:
         raise InvalidRequest(f"from: {json.dumps(first)} is above to: {json.dumps(last)}; the lower key comes first")
-    return Range(first, last)
+    return inclusive(key_type, first, last)
+
+
+def _check_named(keys: Sequence[KeyValue], query: Mapping[str, str]) -> None:
+    if len(keys) > NAMED_MAX:
+        raise InvalidRequest(f"key: {len(keys)} keys are more than {NAMED_MAX}; ask for them in several requests")
+    if others := [name for name in _NOT_NAMED if name in query]:
+        raise InvalidRequest(f"key: it names the rows; leave out {', '.join(others)}")
+
+
+def _one_example(row: Any) -> str:
+    return f"retry: 500\n\nid: 1f0c6a52e1b8a3d09f4e7c2b\nevent: row\ndata: {_data(row)}\n\n:\n\n"
+
+
+def _all_example(key: KeyValue, row: Any) -> str:
+    return (
+        "retry: 500\n\n"
+        "event: reset\ndata: {}\n\n"
+        f"id: 8b1f5c0a77d2-1\nevent: row\ndata: {_data({'key': key, 'row': row})}\n\n"
+        'id: 8b1f5c0a77d2-1\nevent: complete\ndata: {"rows":1}\n\n:\n\n'
+    )
+
+
+def _data(shown: Any) -> str:
+    return json.dumps(shown, ensure_ascii=False, separators=(",", ":"))
 
 
 def _row_schema(store: Store) -> dict[str, Any]:
@@ -286,6 +343,4 @@ def _row_schema(store: Store) -> dict[str, Any]:
         return {"type": "array", "maxItems": store.limits.most}
     if store.show is not None:
         return {}
-    fields = {store.key.name: dict(store.key.type.json_schema)}
-    fields |= {column.name: {"type": column.type} for column in columns_of(store)}
-    return {"type": "object", "properties": fields, "required": list(fields)}
+    return row_schema(store.key, columns_of(store))

@@ -39,7 +39,7 @@ from runtime.copies.producer import ResultProducer
 from runtime.copies.republisher import Republisher
 from runtime.errors import LeaderboardError
 from runtime.kafka.topics import create_missing, outputs_of
-from runtime.serving.views import views_of
+from runtime.serving.views import tables_of, views_of
 from runtime.spark.native_libraries import directory_for_libraries
 from runtime.stores.directory import StateDirectory
 
@@ -112,6 +112,7 @@ class Service:
         components = Components(
             topology=topology,
             stores=self._views,
+            tables=tables_of(self.copies),
             description=application.description,
             cluster=self._membership.current,
             host=self._host,

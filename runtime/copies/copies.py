@@ -186,6 +186,15 @@ class Copies:
         lag_is_known = end_is_known and (self._tables_were_read or bool(self._missing))
         return CopyStatus(can_answer, caught_up, lag, reason, copy.position if copy else 0, lag_is_known)
 
+    def table_reason(self, topic: str) -> str:
+        """Return why a table cannot answer yet; empty when it can."""
+        table = self.tables[topic]
+        if table.is_complete:
+            return ""
+        if self.trouble:
+            return self.trouble
+        return f"topic {topic} is missing" if topic in self._missing else _restoring(table)
+
     def task_status(self, partition: int) -> CopyStatus:
         """Return how far the copies of `partition` are, of all stores together: a task is that partition of each."""
         each = [self.status(store, partition) for store in self.results]
@@ -213,7 +222,7 @@ class Copies:
             return f"topic {held.store.topic} has no partition {partition}"
         for table in self.tables.values():
             if not table.is_complete:
-                return f"restoring table {table.topic}, {table.lag} records to go"
+                return _restoring(table)
         if not self._tables_were_read:
             return f"tables are {sum(table.lag for table in self.tables.values())} records behind"
         if lag:
@@ -302,6 +311,10 @@ class Copies:
         self._tables_caught_up = self._tables_were_read = False
         for held in self.results.values():
             held.tables_reset()
+
+
+def _restoring(table: TableCopies) -> str:
+    return f"restoring table {table.topic}, {table.lag} records to go"
 
 
 def _form_of(store: Store) -> list[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -57,7 +57,7 @@ class _Partition:
         if self.ascending is None:
             self.ascending = sorted(self.shown)
         low = 0 if within.first is None else bisect_left(self.ascending, within.first)
-        high = len(self.ascending) if within.last is None else bisect_right(self.ascending, within.last)
+        high = len(self.ascending) if within.end is None else bisect_left(self.ascending, within.end)
         return self.ascending[low:high]
 
 
@@ -107,7 +107,7 @@ class RenderedView(LocalView):
         for partition in partitions:
             self._settle(partition, within)
             keys += self._partition(partition).between(within)
-        keys.sort()
+        keys.sort(reverse=within.descending)
         if within.most is not None:
             del keys[within.most :]
         if limit is None or limit == self._default_limit:
@@ -211,15 +211,15 @@ class RenderedView(LocalView):
         if not kept.warm:
             encode = self._key.type.encode
             first = b"" if within.first is None else encode(within.first)
-            for encoded, _ in store.scan(first, None if within.last is None else encode(within.last)):
+            for encoded, _ in store.scan(first, None if within.end is None else encode(within.end)):
                 key = self._key.type.decode(encoded)
                 if key not in kept.seen:
                     self._render_stored(partition, key)
             # A partition that changes are not followed for yet can be rendered, but does not stay so.
-            kept.warm = kept.ready and within.first is None and within.last is None
+            kept.warm = kept.ready and within.first is None and within.end is None
         started = time.monotonic()
         for key in list(kept.stale):
-            if (within.first is None or key >= within.first) and (within.last is None or key <= within.last):
+            if (within.first is None or key >= within.first) and (within.end is None or key < within.end):
                 self._render_stored(partition, key)
             if budget_s is not None and time.monotonic() - started > budget_s:
                 return

@@ -30,7 +30,8 @@ class StoredView(LocalView):
     ) -> list[tuple[KeyValue, bytes]]:
         scans = (self._scan(store, within) for store in self._opened(partitions))
         decode = self._key.type.decode
-        found = ((decode(encoded), stored) for encoded, stored in islice(merge(*scans), within.most))
+        in_order = merge(*scans, reverse=within.descending)
+        found = ((decode(encoded), stored) for encoded, stored in islice(in_order, within.most))
         return [(key, self._body(key, stored)) for key, stored in found]
 
     def count(self, partitions: Iterable[int]) -> int:
@@ -60,7 +61,8 @@ class StoredView(LocalView):
     def _scan(self, store: StateStore, within: Range) -> Iterator[tuple[bytes, bytes]]:
         encode = self._key.type.encode
         first = b"" if within.first is None else encode(within.first)
-        return store.scan(first, None if within.last is None else encode(within.last))
+        end = None if within.end is None else encode(within.end)
+        return store.scan(first, end, descending=within.descending)
 
     def _body(self, key: KeyValue, stored: bytes) -> bytes:
         # Not the record's own bytes: two instances that have the same values have the same bytes, and tags.

@@ -8,7 +8,7 @@ from hashlib import blake2b
 from typing import Literal, NamedTuple
 
 from runtime.declaration import Store
-from runtime.keys import KeyValue
+from runtime.keys import KeyType, KeyValue, following
 
 Role = Literal["active", "standby"]
 
@@ -35,20 +35,31 @@ def tagged(body: bytes) -> Rendered:
 
 
 class Range(NamedTuple):
-    """Which rows, ascending by key.
+    """Which rows, and in which order of their keys.
 
     Attributes:
         first: the lowest key, inclusive; None for the first there is.
-        last: the highest key, inclusive; None for the last there is.
-        most: at most so many of the lowest keys; None for all.
+        end: the key that they end before; None for all there are.
+        most: at most so many, those that come first in the order; None for all.
+        descending: whether they come from the highest key down.
     """
 
     first: KeyValue | None = None
-    last: KeyValue | None = None
+    end: KeyValue | None = None
     most: int | None = None
+    descending: bool = False
 
 
 EVERYTHING = Range()
+
+
+def inclusive(key_type: KeyType, first: KeyValue | None, last: KeyValue | None) -> Range:
+    """Return the range from `first` to `last`, both inclusive; None leaves an end open.
+
+    >>> inclusive(Int64, 1, 6)
+    Range(first=1, end=7, most=None, descending=False)
+    """
+    return Range(first, None if last is None else following(key_type, last))
 
 
 class PartitionStatus(NamedTuple):
@@ -109,11 +120,11 @@ class View(ABC):
 
     @abstractmethod
     def rows(self, partitions: Iterable[int], within: Range, limit: int | None = None) -> list[tuple[KeyValue, bytes]]:
-        """Return the rows to show, ascending by key: keys with JSON.
+        """Return the rows to show, in the order of the range: keys with JSON.
 
         Args:
             partitions: which of this instance's partitions.
-            within: which keys, and how many.
+            within: which keys, how many, and in which order.
             limit: see `get`.
         """
 

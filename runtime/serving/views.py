@@ -1,4 +1,4 @@
-"""The views of a topology's stores."""
+"""The views of a topology's stores and tables."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from runtime.copies.copies import Copies
 from runtime.serving.local_view import LocalView
 from runtime.serving.rendered_view import RenderedView
 from runtime.serving.stored_view import StoredView
+from runtime.serving.table_view import TableView
 
 
 def views_of(copies: Copies) -> dict[str, LocalView]:
@@ -16,3 +17,8 @@ def views_of(copies: Copies) -> dict[str, LocalView]:
         copies.follow(store.name, view)
         views[store.name] = view
     return views
+
+
+def tables_of(copies: Copies) -> dict[str, TableView]:
+    """Return a view of each table, by the name of its topic."""
+    return {topic: TableView(copies, topic) for topic in copies.tables}

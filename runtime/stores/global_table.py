@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from runtime.declaration import Table
 from runtime.kafka.partitioner import partition_for
 from runtime.keys import KeyValue
-from runtime.stores.protocol import StateStore
-from runtime.stores.table_rows import TableRow, certain_fields, newest, newest_fields
+from runtime.stores.protocol import Fill, StateStore
+from runtime.stores.table_rows import TableRow, certain_fields, is_certain, newest, newest_fields
 
 logger = logging.getLogger(__name__)
 
@@ -66,6 +66,27 @@ class GlobalTable:
                 row = certain_fields(value) or self.get(key)
                 if row is not None:
                     yield key, row
+
+    def fills(self) -> list[Fill | None]:
+        """Return how far each of its stores is; the same again when no row has changed."""
+        return [store.fill for store in self._stores.values()]
+
+    def known_count(self) -> int | None:
+        """Return how many keys exist, or None where one may lie in two partitions or is remembered as deleted."""
+        fills = [fill for fill in self.fills() if fill is not None]
+        return None if any(fill.uncertain for fill in fills) else sum(fill.rows for fill in fills)
+
+    def count(self) -> int:
+        """Return how many keys exist; goes through all of them."""
+        certain, others = 0, set[bytes]()
+        for store in self._stores.values():
+            for key, value in store.scan():
+                if is_certain(value):
+                    certain += 1
+                else:
+                    others.add(key)
+        decode = self.table.key.type.decode
+        return certain + sum(self.get(decode(key)) is not None for key in others)
 
     def rows_of_each(self, keys: Sequence[bytes], but: int | None = None) -> dict[bytes, dict[int, TableRow]]:
         """Return what each partition has of keys, deletes as well; keys that lie nowhere are left out.

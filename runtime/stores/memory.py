@@ -24,9 +24,11 @@ class MemoryStore:
     def get_each(self, keys: Sequence[bytes]) -> list[bytes | None]:
         return [self._values.get(key) for key in keys]
 
-    def scan(self, first: bytes = b"", last: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
-        rows = self._values.items()
-        return iter(sorted((key, value) for key, value in rows if first <= key and (last is None or key <= last)))
+    def scan(
+        self, first: bytes = b"", end: bytes | None = None, *, descending: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
+        rows = ((key, value) for key, value in self._values.items() if first <= key and (end is None or key < end))
+        return iter(sorted(rows, reverse=descending))
 
     def write(self, changes: Mapping[bytes, bytes | None], fill: Fill) -> None:
         for key, value in changes.items():

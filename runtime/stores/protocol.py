@@ -49,12 +49,15 @@ class StateStore(Protocol):
     def get_each(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """Return the value of each key, or None, in their order; takes less time than to get them one by one."""
 
-    def scan(self, first: bytes = b"", last: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
-        """Yield keys and values from `first` to `last`, both inclusive, ascending, as they were when the scan began.
+    def scan(
+        self, first: bytes = b"", end: bytes | None = None, *, descending: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Yield keys and values from `first` on, before `end`, as they were when the scan began.
 
         Args:
             first: the lowest key; by default the first there is.
-            last: the highest key; None for the last there is.
+            end: the key that they end before; None for all there are.
+            descending: whether they come from the highest key down.
         """
 
     def write(self, changes: Mapping[bytes, bytes | None], fill: Fill) -> None:

@@ -120,11 +120,14 @@ class RocksdbStore:
         with _translated(self._path):
             return list(self._database.get([_DATA_BEGIN + key for key in keys]) or [])
 
-    def scan(self, first: bytes = b"", last: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
+    def scan(
+        self, first: bytes = b"", end: bytes | None = None, *, descending: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
+        low, high = _DATA_BEGIN + first, _DATA_END if end is None else _DATA_BEGIN + end
         with _translated(self._path):
-            rows = self._database.items(from_key=_DATA_BEGIN + first)
-        # The end is looked for here: an upper bound in ReadOptions is read after rocksdict has freed it.
-        return _rows_until(rows, None if last is None else _DATA_BEGIN + last, self._path)
+            rows = self._database.items(backwards=descending, from_key=high if descending else low)
+        # The other end is looked for here: bounds in ReadOptions are read after rocksdict has freed them.
+        return _falling_to(rows, low, high, self._path) if descending else _rising_to(rows, high, self._path)
 
     def write(self, changes: Mapping[bytes, bytes | None], fill: Fill) -> None:
         batch = WriteBatch(raw_mode=True)
@@ -203,10 +206,19 @@ def _unusable(path: Path, error: Exception) -> StateUnusable:
     return StateUnusable(f"{path}: {error}")
 
 
-def _rows_until(rows: Iterator[tuple[Any, Any]], last: bytes | None, path: Path) -> Iterator[tuple[bytes, bytes]]:
+def _rising_to(rows: Iterator[tuple[Any, Any]], end: bytes, path: Path) -> Iterator[tuple[bytes, bytes]]:
     with _translated(path):
         for key, value in rows:
-            # `m` lies behind `d`.
-            if key >= _DATA_END or (last is not None and key > last):
+            if key >= end:
                 return
             yield key[1:], value
+
+
+def _falling_to(rows: Iterator[tuple[Any, Any]], first: bytes, end: bytes, path: Path) -> Iterator[tuple[bytes, bytes]]:
+    with _translated(path):
+        for key, value in rows:
+            if key < first:
+                return
+            # It begins at the end itself when there is such a key.
+            if key < end:
+                yield key[1:], value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -23,6 +23,7 @@ from runtime.measures import Measures
 from tests.drivers.declared import leaderboard
 from tests.drivers.fake_view import RESTORING, FakeView, Rows
 from tests.drivers.streams import AppStream, Events, StreamBody
+from tests.drivers.table_views import TableRows, filled_tables, unfilled_tables
 
 
 @dataclass
@@ -95,6 +96,8 @@ class Cluster:
         tokens: who may ask each instance; by default all may.
         topology: what runs; by default the leaderboard of this depth.
         own: what it answers beside what every one does.
+        table_rows: of the topology's tables; others are empty.
+        unfilled: the numbers of instances that have not read their tables yet.
 
     Attributes:
         views: of that store, by instance.
@@ -110,6 +113,8 @@ class Cluster:
         tokens: Sequence[Tokens] = (),
         topology: Topology | None = None,
         own: OwnRoutes = leaderboard_routes,
+        table_rows: TableRows | None = None,
+        unfilled: Collection[int] = (),
     ) -> None:
         topology = topology or leaderboard(depth)
         first, *others = topology.stores
@@ -136,6 +141,7 @@ class Cluster:
             components = Components(
                 topology=topology,
                 stores={view.store.name: view for view in (self.views[number], *empty)},
+                tables=unfilled_tables(topology) if number in unfilled else filled_tables(topology, table_rows or {}),
                 description=describe(topology),
                 cluster=lambda: self.map,
                 host=host,

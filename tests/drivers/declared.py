@@ -11,6 +11,7 @@ from runtime.description import describe
 from runtime.keys import Int64, Key, Text
 from runtime.values import Count
 from tests.drivers.fake_view import Boards, FakeView
+from tests.drivers.table_views import filled_tables
 
 DEFAULT_LIMIT = 3
 
@@ -54,17 +55,22 @@ def boards_view(boards: Boards, partition_count: int = 4) -> FakeView:
     return FakeView(leaderboard().stores[0], boards, partition_count)
 
 
-def components_of(view: FakeView, **others: Any) -> Components:
-    """Return what an instance with a view of boards answers with.
+def components_of(view: FakeView, topology: Topology | None = None, **others: Any) -> Components:
+    """Return what an instance with a view of one store answers with.
 
     Args:
-        view: of its boards.
+        view: of the store.
+        topology: whose store it is; by default the leaderboard.
         others: further components.
     """
-    topology = leaderboard()
+    topology = topology or leaderboard()
     ready: dict[str, Any] = {"ready": lambda: None}
     return Components(
-        topology=topology, stores={view.store.name: view}, description=describe(topology), **(ready | others)
+        topology=topology,
+        stores={view.store.name: view},
+        tables=filled_tables(topology, {}),
+        description=describe(topology),
+        **(ready | others),
     )
 
 

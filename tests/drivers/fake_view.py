@@ -84,16 +84,19 @@ class FakeView(View):
         return tagged(_body(row, limit)) if row else None
 
     def rows(self, partitions: Iterable[int], within: Range, limit: int | None = None) -> list[tuple[KeyValue, bytes]]:
-        """Return the rows to show, ascending by key."""
+        """Return the rows to show, in the order of the range."""
         self._read()
         wanted = set(partitions)
         keys = sorted(
-            key
-            for key, row in self.shared_rows.items()
-            if row
-            and self.partition_for(key) in wanted
-            and (within.first is None or key >= within.first)
-            and (within.last is None or key <= within.last)
+            (
+                key
+                for key, row in self.shared_rows.items()
+                if row
+                and self.partition_for(key) in wanted
+                and (within.first is None or key >= within.first)
+                and (within.end is None or key < within.end)
+            ),
+            reverse=within.descending,
         )
         return [(key, _body(self.shared_rows[key], limit)) for key in keys[: within.most]]
 

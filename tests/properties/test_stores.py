@@ -69,12 +69,13 @@ class StoreMachine(RuleBasedStateMachine):
         self.values.clear()
         self.fill = None
 
-    @rule(first=KEYS, last=st.none() | KEYS)
-    def scan(self, first: bytes, last: bytes | None) -> None:
+    @rule(first=st.just(b"") | KEYS, end=st.none() | KEYS, descending=st.booleans())
+    def scan(self, first: bytes, end: bytes | None, descending: bool) -> None:
         expected = sorted(
-            (key, value) for key, value in self.values.items() if first <= key and (last is None or key <= last)
+            ((key, value) for key, value in self.values.items() if first <= key and (end is None or key < end)),
+            reverse=descending,
         )
-        assert list(self.store.scan(first, last)) == expected
+        assert list(self.store.scan(first, end, descending=descending)) == expected
 
     @rule(key=KEYS)
     def get(self, key: bytes) -> None:

@@ -109,6 +109,8 @@ class TableMachine(RuleBasedStateMachine):
         assert self.driver.names(IDS) == self.expected()
         assert {row_id: row["name"] for row_id, row in self.driver.table.items()} == self.expected()
         assert set(self.driver.table.keys()) == self.expected().keys()
+        assert self.driver.table.count() == len(self.expected())
+        assert self.driver.table.known_count() in (None, len(self.expected()))
 
     @invariant()
     def changes_are_counted_and_told(self) -> None:

@@ -68,12 +68,23 @@ class ViewMachine(RuleBasedStateMachine):
     def get(self, station: int, limit: int) -> None:
         assert self.driver.view.get(station, limit) == self.expected(limit).get(station)
 
-    @rule(first=IDS, last=IDS, limit=st.sampled_from([2, 3]))
-    def get_range(self, first: int, last: int, limit: int) -> None:
-        expected = [
-            (station, shown.body) for station, shown in self.expected(limit).items() if first <= station <= last
-        ]
-        assert self.driver.view.rows([0, 1], Range(first, last), limit) == expected
+    @rule(
+        first=st.none() | IDS,
+        end=st.none() | IDS,
+        most=st.none() | st.integers(0, 3),
+        descending=st.booleans(),
+        limit=st.sampled_from([2, 3]),
+    )
+    def get_range(self, first: int | None, end: int | None, most: int | None, descending: bool, limit: int) -> None:
+        expected = sorted(
+            (
+                (station, shown.body)
+                for station, shown in self.expected(limit).items()
+                if (first is None or first <= station) and (end is None or station < end)
+            ),
+            reverse=descending,
+        )
+        assert self.driver.view.rows([0, 1], Range(first, end, most, descending), limit) == expected[:most]
 
     @rule(partitions=st.lists(st.integers(0, 1), unique=True))
     def count(self, partitions: list[int]) -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from runtime import Int64, Text
 from runtime.errors import InvalidRecord
-from runtime.keys import HIGHEST_BYTES, LOWEST, KeyType, KeyValue
+from runtime.keys import HIGHEST_BYTES, LOWEST, KeyType, KeyValue, past_prefix
 
 integers = st.integers(-(2**63), 2**63 - 1)
 texts = st.text(st.characters(codec="utf-8"), min_size=1)
@@ -33,3 +33,14 @@ def test_the_order_of_the_bytes_is_that_of_the_keys(case: tuple[KeyType, KeyValu
 def test_a_text_that_is_no_key_is_refused(of_type: KeyType, text: str) -> None:
     with pytest.raises(InvalidRecord):
         of_type.parse(text)
+
+
+edges = st.sampled_from(["a", "\ud7ff", "\ue000", "\uffff", "\U00010000", "\U0010fffe", "\U0010ffff"])
+edge_texts = st.lists(edges, max_size=3).map("".join)
+
+
+@given(edge_texts | texts, edge_texts | texts)
+def test_a_prefix_ends_where_the_texts_that_begin_with_it_do(prefix: str, text: str) -> None:
+    end = past_prefix(prefix)
+    for each in (text, prefix + text):
+        assert each.startswith(prefix) == (each >= prefix and (end is None or each.encode() < end.encode()))

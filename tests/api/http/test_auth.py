@@ -33,7 +33,7 @@ IDS = range(1, 21)
 GUARDED = [
     "/leaderboard", "/leaderboard/1", "/leaderboard/2?limit=1", "/leaderboard/01", "/leaderboard/1/6",
     "/leaderboard/count", "/leaderboard/count/local", "/hosts", "/hosts/1", "/metrics",
-    "/internal/stores/leader-boards/rows", "/stores", "/stores/leader-boards/keys/1", "/stores/x", "/topology",
+    "/internal/stores/leader-boards/range", "/stores", "/stores/leader-boards/keys/1", "/stores/x", "/topology",
     "/nowhere", "/docs/oauth2-redirect", "/Health/live", "/health/live/", "/%64ocs/x",
 ]  # fmt: skip
 
@@ -220,7 +220,7 @@ TARGETS = [
 ]  # fmt: skip
 _FORWARDED = re.compile(
     r"/leaderboard/-?[0-9]+\?limit=[0-9]+"
-    r"|/internal/stores/leader-boards/(rows|count)\?partitions=[0-9,]+[a-z0-9=&-]*"
+    r"|/internal/stores/leader-boards/(range|named|count)\?partitions=[0-9,]+[a-z0-9=&-]*"
 )
 
 

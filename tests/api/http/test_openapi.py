@@ -7,6 +7,10 @@ from typing import Any
 import pytest
 
 from api.http.auth import Tokens
+from api.own import no_own_routes
+from runtime.declaration import PlainText, Row, Store, Stream, Table, Tables, Topology
+from runtime.keys import Int64, Key, Text
+from runtime.values import Count
 from tests.drivers.cluster import Cluster
 
 ROUTES = {
@@ -25,6 +29,11 @@ ROUTES = {
     "/stores/leader-boards/keys": {"200", "400", "500", "503"},
     "/stores/leader-boards/keys/{key}": {"200", "304", "400", "404", "500", "503"},
     "/stores/leader-boards/keys/{key}/host": {"200", "400", "500", "503"},
+    "/tables": {"200", "500"},
+    "/tables/players/count": {"200", "500", "503"},
+    "/tables/players/keys/{key}": {"200", "304", "400", "404", "500", "503"},
+    "/tables/products/count": {"200", "500", "503"},
+    "/tables/products/keys/{key}": {"200", "304", "400", "404", "500", "503"},
     "/topology": {"200", "500"},
     "/hosts": {"200", "500"},
     "/hosts/{productId}": {"200", "400", "500", "503"},
@@ -32,6 +41,22 @@ ROUTES = {
     "/health/ready": {"200", "500", "503"},
     "/metrics": {"200", "500"},
 }
+
+
+def _named(row: Row, tables: Tables) -> dict[str, Any]:
+    return {**row, "customer": tables["customers"][row["order_id"]]["name"]}
+
+
+ORDERS = Topology(
+    "orders",
+    source=Stream("orders-topic", PlainText()),
+    tables=[Table("customers", key=Key("customer_id", Int64), fields={"name": Text})],
+    stores=[
+        Store("orders", "o", Key("order_id", Int64), {"amounts": Count()}, rows=lambda source: source, show=_named),
+        Store("words", "w", Key("word", Text), {"times": Count()}, rows=lambda source: source),
+        Store("odd", "d", Key("word", Text), {"n": Count()}, rows=lambda source: source, show=lambda row, _: row["x"]),
+    ],
+)
 
 
 @pytest.fixture
@@ -83,6 +108,30 @@ async def test_boards_have_examples(document: dict[str, Any]) -> None:
         content = document["paths"][path]["get"]["responses"]["200"]["content"]["application/json"]
         assert "Isabelle" in str(content["example"])
         assert "Entry" in str(content["schema"])
+
+
+async def test_rows_of_stores_and_tables_have_examples_of_their_own_columns() -> None:
+    cluster = Cluster({}, size=1, topology=ORDERS, own=no_own_routes)
+    paths = (await cluster.get("/openapi.json")).json()["paths"]
+
+    def example(path: str, of_type: str = "application/json") -> Any:
+        return paths[path]["get"]["responses"]["200"]["content"][of_type]["example"]
+
+    order = {"order_id": 7, "amounts": 7, "customer": "name-1"}
+    assert example("/stores/orders/keys/{key}") == order
+    assert example("/stores/orders/keys") == [order]
+    assert '"order_id":7' in example("/stores/orders/keys/{key}/events", "text/event-stream")
+    assert example("/stores/words/keys/{key}") == {"word": "word-1", "times": 7}
+    assert example("/tables/customers/keys/{key}") == {"customer_id": 7, "name": "name-1"}
+    assert example("/topology")["name"] == "orders"
+    # What `show` cannot be tried with has none.
+    assert "example" not in paths["/stores/odd/keys/{key}"]["get"]["responses"]["200"]["content"]["application/json"]
+    parameters = {each["name"]: each for each in paths["/stores/words/keys/{key}"]["get"]["parameters"]}
+    assert parameters["key"]["schema"]["examples"] == ["word-1"]
+    names = {each["name"] for each in paths["/stores/words/keys"]["get"]["parameters"]}
+    assert names == {"from", "to", "prefix", "order", "key", "page_size", "after", "partial"}
+    assert "prefix" not in {each["name"] for each in paths["/stores/orders/keys"]["get"]["parameters"]}
+    assert "hello" not in str({path: of_path for path, of_path in paths.items() if path.startswith("/stores")})
 
 
 async def test_with_tokens_every_route_but_health_asks_for_one() -> None:

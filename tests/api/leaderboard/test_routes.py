@@ -196,7 +196,7 @@ async def test_other_methods_are_refused(alone: Cluster, path: str, method: str)
     [
         "/leaderboards", "/leaderboard/", "/leaderboard/1/", "/leaderboard//1", "/leaderboard/1/2/3",
         "/leaderboard/count/", "/leaderboard/count/local/x", "/Leaderboard", "/%FF%FE", "/leaderboard%00",
-        "/internal/stores/leader-boards/rows", "/internal/stores/leader-boards/rows?partitions=0",
+        "/internal/stores/leader-boards/range", "/internal/stores/leader-boards/range?partitions=0",
         "/internal/stores/leader-boards/count?partitions=0",
         "/..%2Fetc",
     ],

@@ -114,7 +114,7 @@ async def test_answers_are_counted_by_route_role_and_status(cluster: Cluster) ->
     for route in ("/leaderboard", "/leaderboard/{from}/{to}", "/health/live"):
         assert answers(families[0], route=route, role="none", status="200") == 1
     assert answers(families[0], route="other", status="404") == 1
-    assert answers(families[1], route="/internal/stores/{store}/rows", status="200") == 2
+    assert answers(families[1], route="/internal/stores/{store}/range", status="200") == 2
 
 
 async def test_a_standby_that_answers_is_told_from_the_active_copy(cluster: Cluster) -> None:

@@ -70,8 +70,8 @@ async def test_after_the_last_board_there_is_an_empty_page(cluster: Cluster) -> 
 async def test_each_holder_is_asked_for_no_more_than_a_page_and_one(cluster: Cluster) -> None:
     await cluster.get("/leaderboard?page_size=2&after=4")
     assert sorted(target for _, target in cluster.network.requests) == [
-        "/internal/stores/leader-boards/rows?partitions=1&limit=3&first=5&most=3",
-        "/internal/stores/leader-boards/rows?partitions=2&limit=3&first=5&most=3",
+        "/internal/stores/leader-boards/range?partitions=1&limit=3&first=5&most=3",
+        "/internal/stores/leader-boards/range?partitions=2&limit=3&first=5&most=3",
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from api.own import no_own_routes
 from runtime.declaration import PlainText, Store, Stream, Topology
 from runtime.keys import Int64, Key, Text
+from runtime.records import ID_MAX, ID_MIN
 from runtime.values import Count
 from tests.drivers.cluster import Cluster
 from tests.drivers.streams import Event
@@ -108,11 +110,22 @@ async def test_a_path_that_is_none_says_where_to_go(cluster: Cluster, path: str)
 
 
 @pytest.mark.parametrize("query", ["limit=1", "limit=x", "page_size=0", "page_size=1001", "after=a", "from=b&to=a",
-                                   "from=a&from=b", "partial=1", "from="])  # fmt: skip
+                                   "from=a&from=b", "partial=1", "from=", "to=", "page_size=1&after=", "key=",
+                                   "order=up", "order=", "prefix=a&from=a", "prefix=a&to=b", "prefix=a&prefix=b",
+                                   "key=a&from=a", "key=a&prefix=a", "key=a&order=asc", "key=a&page_size=1",
+                                   "key=a&limit=1", "order=asc&order=desc"])  # fmt: skip
 async def test_what_cannot_be_is_a_bad_request(cluster: Cluster, query: str) -> None:
     answer = await cluster.get(f"{STORE}/keys?{query}")
     assert answer.status_code == 400
-    assert answer.json()["detail"].startswith(query.partition("=")[0])
+    named = answer.json()["detail"].partition(":")[0]
+    assert f"{named}=" in query
+
+
+@pytest.mark.parametrize("query", ["from=%FF", "key=a%C3", "prefix=%ED%A0%80", "x=%FF"])
+async def test_a_query_that_is_no_utf_8_is_a_bad_request(cluster: Cluster, query: str) -> None:
+    answer = await cluster.get(f"{STORE}/keys?{query}")
+    assert answer.status_code == 400
+    assert "UTF-8" in answer.json()["detail"]
 
 
 async def test_rows_are_no_lists_here_so_they_have_no_limit(cluster: Cluster) -> None:
@@ -137,21 +150,108 @@ async def test_a_range_is_inclusive(cluster: Cluster, first: str, last: str) -> 
     assert [row["word"] for row in answer.json()] == expected
 
 
+@pytest.mark.parametrize(
+    "prefix",
+    ["", "h", "a", "a/", "%", "x" * 200, "x" * 201, "\U0010ffff", "\uffff", "\ud7ff", "日", "👍", "👍🏽", "\0", "zz"],
+)
+async def test_a_prefix_gives_the_keys_that_begin_with_it(cluster: Cluster, prefix: str) -> None:
+    expected = [word for word in sorted(WORDS, key=str.encode) if word.startswith(prefix)]
+    answer = await everywhere(cluster, f"{STORE}/keys?prefix={quote(prefix)}")
+    assert [row["word"] for row in answer.json()] == expected
+    answer = await everywhere(cluster, f"{STORE}/keys?prefix={quote(prefix)}&order=desc")
+    assert [row["word"] for row in answer.json()] == expected[::-1]
+
+
+EDGES = st.sampled_from(["a", "b", "\ud7ff", "\ue000", "\uffff", "\U0010fffe", "\U0010ffff"])
+KEYS = st.lists(EDGES, min_size=1, max_size=4).map("".join)
+EDGED = words({})
+
+
+@given(st.sets(KEYS, max_size=12), st.lists(EDGES, max_size=3).map("".join), st.integers(1, 4), st.booleans())
+@settings(max_examples=60, deadline=None)
+async def test_pages_of_any_prefix_in_any_order_are_what_begins_with_it(
+    keys: set[str], prefix: str, size: int, descending: bool
+) -> None:
+    cluster = EDGED
+    for view in cluster.views:
+        view.shared_rows = {key: {"word": key, "count": 1} for key in keys}
+    order = "desc" if descending else "asc"
+    found = await pages(cluster, f"{STORE}/keys?page_size={size}&prefix={quote(prefix)}&order={order}")
+    expected = sorted((key for key in keys if key.startswith(prefix)), reverse=descending)
+    assert [row["word"] for row in found] == expected
+
+
 @pytest.mark.parametrize("size", [1, 2, 7, len(WORDS), 1000])
-@pytest.mark.parametrize("query", ["", "&from=a&to=z", "&partial=true"])
+@pytest.mark.parametrize("query", ["", "&from=a&to=z", "&partial=true", "&order=desc", "&order=desc&from=a&to=z"])
 async def test_all_pages_together_are_all_rows(cluster: Cluster, size: int, query: str) -> None:
     whole = (await cluster.get(f"{STORE}/keys?{query.removeprefix('&')}")).json()
     for number in INSTANCES:
-        found: list[Any] = []
-        target: str | None = f"{STORE}/keys?page_size={size}{query}"
-        while target is not None:
-            answer = await cluster.get(target, at=number)
-            assert answer.status_code == 200
-            assert len(answer.json()) <= size
-            found += answer.json()
-            link = answer.headers.get("link")
-            target = None if link is None else link.removeprefix("<").removesuffix('>; rel="next"')
-        assert found == whole
+        assert await pages(cluster, f"{STORE}/keys?page_size={size}{query}", number, size) == whole
+
+
+async def pages(cluster: Cluster, first: str, at: int = 0, size: int = 1000) -> list[Any]:
+    """Follow the links from a page to the last one; return the rows of all."""
+    found: list[Any] = []
+    target: str | None = first
+    while target is not None:
+        answer = await cluster.get(target, at=at)
+        assert answer.status_code == 200
+        assert len(answer.json()) <= size
+        found += answer.json()
+        link = answer.headers.get("link")
+        target = None if link is None else link.removeprefix("<").removesuffix('>; rel="next"')
+    return found
+
+
+async def test_after_goes_down_where_the_order_does(cluster: Cluster) -> None:
+    keys = f"{STORE}/keys?page_size=2&order=desc"
+    assert [row["word"] for row in (await everywhere(cluster, f"{keys}&after=b")).json()] == ["a?b", "a/b"]
+    assert [row["word"] for row in (await everywhere(cluster, f"{keys}&to=count&after=z")).json()] == ["count", "a?b"]
+    assert (await everywhere(cluster, f"{keys}&from=hello&after=hello")).json() == []
+    assert (await everywhere(cluster, f"{keys}&after=%00")).json() == []
+
+
+async def test_named_rows_come_in_the_order_of_their_names(cluster: Cluster) -> None:
+    asked = ["world", "nobody", *WORDS, "world", "\U0010ffff\U0010ffff"]
+    query = "&".join(f"key={quote(word, safe='')}" for word in asked)
+    answer = await everywhere(cluster, f"{STORE}/keys?{query}")
+    assert answer.json() == [ROWS.get(word) for word in asked]
+
+
+async def test_a_peer_is_asked_only_for_the_names_that_it_holds(cluster: Cluster) -> None:
+    word, other = (next(each for each in WORDS if cluster.holders(each)[0] == number) for number in (1, 0))
+    await cluster.get(f"{STORE}/keys?key={quote(other, safe='')}&key={quote(word, safe='')}")
+    partition = cluster.views[0].partition_for(word)
+    target = f"/internal{STORE}/named?partitions={partition}&key={quote(word, safe='')}"
+    assert cluster.network.requests == [(cluster.hosts[1], target)]
+
+
+async def test_names_are_few_and_short_enough_to_pass_on(cluster: Cluster) -> None:
+    many = "&".join(f"key={number}" for number in range(1000))
+    assert (await everywhere(cluster, f"{STORE}/keys?{many}")).json() == [None] * 1000
+    refused = await everywhere(cluster, f"{STORE}/keys?{many}&key=1000")
+    assert (refused.status_code, refused.json()["detail"]) == (
+        400,
+        "key: 1001 keys are more than 1000; ask for them in several requests",
+    )
+    long = "&".join(f"key={str(number) + '/' * 30}" for number in range(1000))
+    refused = await everywhere(cluster, f"{STORE}/keys?{long}")
+    assert refused.status_code == 400
+    assert "several requests" in refused.json()["detail"]
+
+
+async def test_names_whose_partitions_nobody_has_are_not_passed_off_as_missing(cluster: Cluster) -> None:
+    cluster.kill(1)
+    cluster.kill(2)
+    lost = next(word for word in WORDS if cluster.views[0].partition_for(word) == 1)
+    kept = next(word for word in WORDS if cluster.views[0].partition_for(word) == 0)
+    target = f"{STORE}/keys?key={quote(lost, safe='')}&key={quote(kept, safe='')}"
+    refused = await cluster.get(target)
+    assert (refused.status_code, refused.json()["partitions"]) == (503, [1])
+    part = await cluster.get(f"{target}&partial=true")
+    assert (part.json(), part.headers["x-missing-partitions"]) == ([None, ROWS[kept]], "1")
+    assert (await cluster.get(f"{STORE}/keys?key={quote(lost, safe='')}&partial=true")).status_code == 503
+    assert (await cluster.get(f"{STORE}/keys?key={quote(kept, safe='')}")).json() == [ROWS[kept]]
 
 
 async def test_losing_an_instance_is_not_noticed(cluster: Cluster) -> None:
@@ -258,6 +358,8 @@ TWO = Topology(
     ],
 )  # fmt: skip
 
+ONE = replace(TWO, stores=[TWO.stores[1]])
+
 
 async def test_each_store_of_a_topology_has_its_own_rows_and_keys() -> None:
     cluster = Cluster({"a": {"letter": "a", "count": 1}}, topology=TWO, own=no_own_routes)
@@ -267,6 +369,24 @@ async def test_each_store_of_a_topology_has_its_own_rows_and_keys() -> None:
     assert (await everywhere(cluster, "/stores/letters/keys/a")).status_code == 200
     assert (await everywhere(cluster, "/stores/numbers/keys/a")).status_code == 400
     assert (await everywhere(cluster, "/stores/numbers/keys/1")).status_code == 404
+    assert (await everywhere(cluster, "/stores/numbers/keys?key=1&key=-2")).json() == [None, None]
+    assert (await everywhere(cluster, "/stores/numbers/keys?key=1&key=a")).json()["detail"].startswith("key: ")
+    refused = await everywhere(cluster, "/stores/numbers/keys?prefix=1")
+    assert (refused.status_code, "integer" in refused.json()["detail"]) == (400, True)
+
+
+async def test_numbers_are_turned_over_from_end_to_end() -> None:
+    numbers = [ID_MIN, ID_MIN + 1, -1, 0, 7, ID_MAX - 1, ID_MAX]
+    cluster = Cluster({each: {"number": each} for each in numbers}, topology=ONE, own=no_own_routes)
+    keys = "/stores/numbers/keys"
+    for order, expected in (("asc", numbers), ("desc", numbers[::-1])):
+        for number in INSTANCES:
+            found = await pages(cluster, f"{keys}?page_size=2&order={order}", number)
+            assert [row["number"] for row in found] == expected
+    last = f"{keys}?page_size=2&after={ID_MAX}"
+    assert (await everywhere(cluster, last)).json() == []
+    assert (await everywhere(cluster, f"{keys}?page_size=2&order=desc&after={ID_MIN}")).json() == []
+    assert [row["number"] for row in (await everywhere(cluster, f"{keys}?from=0&to={ID_MAX}")).json()] == numbers[3:]
 
 
 async def test_live_updates_between_instances_carry_keys_of_any_text() -> None:

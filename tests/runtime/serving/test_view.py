@@ -12,9 +12,10 @@ from runtime.copies.store_copy import SLICE_S
 from runtime.declaration import Row, Show, Tables
 from runtime.errors import StateUnusable
 from runtime.kafka.partitioner import partition_for
+from runtime.keys import Int64, Text
 from runtime.results import Made, Result
 from runtime.serving.stored_view import StoredView
-from runtime.serving.view import EVERYTHING, Range
+from runtime.serving.view import EVERYTHING, Range, inclusive
 from runtime.stores.memory import MemoryStore
 from tests.drivers.eventually import eventually
 from tests.drivers.readings import PEAKS, SENSORS, STATIONS, readings, result
@@ -102,7 +103,7 @@ async def test_a_range_is_numeric_and_inclusive(either: StoresDriver) -> None:
         either.station(station, result((1, station)))
 
     def ids(first: int | None = None, last: int | None = None) -> list[int]:
-        return [station for station, _ in either.view.rows(either.all_partitions, Range(first, last), 3)]
+        return [station for station, _ in either.view.rows(either.all_partitions, inclusive(Int64, first, last), 3)]
 
     assert ids() == [-5, 2, 10, 30]
     assert ids(2, 10) == [2, 10]
@@ -376,13 +377,16 @@ def test_rows_ascend_by_their_texts_through_all_partitions(words: CopiesDriver) 
 
     everything = keys(EVERYTHING)
     assert everything == ["@", "a/b", "hello", "kafka", "z", "ü"]
-    assert keys(Range("a", "kafka")) == ["a/b", "hello", "kafka"]
+    assert keys(Range("a", "kafka")) == ["a/b", "hello"]
+    assert keys(inclusive(Text, "a", "kafka")) == ["a/b", "hello", "kafka"]
+    assert keys(Range("a", "kafka", descending=True)) == ["hello", "a/b"]
+    assert keys(Range("a", most=2, descending=True)) == ["ü", "z"]
     assert keys(Range("b", most=2)) == ["hello", "kafka"]
-    assert keys(Range(last="@")) == ["@"]
+    assert keys(inclusive(Text, None, "@")) == ["@"]
     for partition in words.all_partitions:
         here = [word for word in everything if view.partition_for(word) == partition]
         assert keys(EVERYTHING, range(partition, partition + 1)) == here
-    assert view.rows(words.all_partitions, Range("z", "z")) == [("z", b'{"word":"z","count":6}')]
+    assert view.rows(words.all_partitions, inclusive(Text, "z", "z")) == [("z", b'{"word":"z","count":6}')]
 
 
 def test_rows_are_counted_by_what_their_stores_remember(words: CopiesDriver) -> None:

@@ -1,0 +1,69 @@
+"""Examples of rows, made of what a topology declares: the document of the routes shows them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from api.http.schemas import Column
+from api.operate.declared import columns_of, key_column, table_columns
+from runtime.declaration import Store, Table, Topology
+
+_OF_TYPE: Final[Mapping[str, Any]] = {"integer": 7, "number": 12.5, "boolean": True, "array": [], "object": {}}
+
+
+def example_of(column: Column) -> Any:
+    """Return a value that a column may have.
+
+    >>> example_of(Column(name="word", type="text")), example_of(Column(name="count", type="integer"))
+    ('word-1', 7)
+    """
+    return _OF_TYPE.get(column.type, f"{column.name}-1")
+
+
+def example_table_row(table: Table) -> dict[str, Any]:
+    """Return a row of a table."""
+    return _row([key_column(table.key), *table_columns(table)])
+
+
+def example_row(topology: Topology, store: Store) -> Any:
+    """Return what may be shown of a row of a store; None when the declaration does not say what that looks like.
+
+    Args:
+        topology: whose store it is; `show` is given a row of each of its tables, whatever key is looked up.
+        store: the store.
+    """
+    columns = columns_of(store)
+    if not columns:
+        return None
+    row = _row([key_column(store.key), *columns])
+    if store.show is None:
+        return row
+    tables = {table.topic: _OneRow(example_table_row(table)) for table in topology.tables}
+    try:
+        shown = store.show(row, tables)
+        json.dumps(shown)
+    except Exception:  # noqa: BLE001  # it is of somebody's own, and may take no such values
+        return None
+    return None if store.limits is not None and not isinstance(shown, list) else shown
+
+
+def _row(columns: Iterable[Column]) -> dict[str, Any]:
+    return {column.name: example_of(column) for column in columns}
+
+
+class _OneRow(Mapping[Any, Mapping[str, Any]]):
+    """A table that has the same row for each key."""
+
+    def __init__(self, row: Mapping[str, Any]) -> None:
+        self._row = row
+
+    def __getitem__(self, key: Any) -> Mapping[str, Any]:
+        return self._row
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
