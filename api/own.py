@@ -29,13 +29,13 @@ from api.serving import Serving
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """A page of one's own at `/`, in the frame of every page: its header, the cluster, the topology.
+    """A page of one's own at `/`, in the frame of every page: its header, the stores, the cluster, the topology.
 
     Attributes:
-        directory: `views.html`, what is shown first; `head.html`, what its head has besides; and files that these name,
-            which come before those that every topology has.
-        values: texts by name, for `string.Template` in these files, and what the frame says: `title`, `about`, `view`
-            and `view_title` of what is shown first, `things` at the path `json`, `rows`, `source`.
+        directory: `views.html`, what is shown first; `nav.html`, the links that lead there; `head.html`, what its head
+            has besides; and files that these name, which come before those that every topology has.
+        values: texts by name, for `string.Template` in these files, and what the frame says: `title`, `about`,
+            `things` at the path `json`, `rows`, `source`.
     """
 
     directory: Path

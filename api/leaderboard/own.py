@@ -16,8 +16,6 @@ STORE = "leader-boards"
 _PAGE: Final = {
     "title": "Leaderboard",
     "about": "Live boards of every game, and the cluster that serves them",
-    "view": "games",
-    "view_title": "Games",
     "things": "boards",
     "json": "leaderboard",
     "rows": "Boards",

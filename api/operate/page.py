@@ -24,8 +24,8 @@ from runtime import diagram
 _OF_EVERY_TOPOLOGY: Final = Page(directory=Path(__file__).parents[1] / "static")
 _WHOLE: Final = ("index.html", "docs.html")
 """Files with a path of their own."""
-_PARTS: Final = {"head": "head.html", "views": "views.html"}
-"""Files that `index.html` is filled with; a topology's page has others, beside the same frame."""
+_PARTS: Final = {"head": "head.html", "nav": "nav.html", "views": "views.html"}
+"""Files that `index.html` is filled with; a topology's page has them, the page of every topology has none."""
 _TYPES: Final = {
     ".html": "text/html; charset=utf-8",
     ".css": "text/css; charset=utf-8",
@@ -97,8 +97,6 @@ def _filled(frame: str, texts: Mapping[str, str], components: Components, values
     of_every_topology = {
         "title": name,
         "about": f"The stores of {name}, and the cluster that serves them",
-        "view": "stores",
-        "view_title": "Stores",
         "things": "stores",
         "json": "stores",
         "rows": "Rows",

@@ -57,20 +57,22 @@ async function detailOf(response) {
   }
 }
 
-let idFields = /$^/;
+const asText = new Set();
+let integers = /$^/;
 
-/** Have fields of these names read as text: ids are 64-bit integers, and JavaScript's numbers are not. */
+/** Have fields of these names read as text, too: they are 64-bit integers, and JavaScript's numbers are not. */
 export function readAsText(...names) {
-  idFields = new RegExp(`([{,])"(${names.join("|")})":(-?\\d+)`, "g");
+  for (const name of names) asText.add(name);
+  if (asText.size) integers = new RegExp(`([{,])"(${[...asText].join("|")})":(-?\\d+)(?=[,}])`, "g");
 }
 
-/** Return what JSON says, with ids as text. */
-const parse = (text) => JSON.parse(text.replace(idFields, '$1"$2":"$3"'));
+/** Return what JSON says, with these integers as text. */
+const parse = (text) => JSON.parse(text.replace(integers, '$1"$2":"$3"'));
 
 /** Return the body of an answer as text. */
 export const textOf = (response) => reached(response.text());
 
-/** Return the body of an answer, with ids as text. */
+/** Return the body of an answer, with integers as text where they are read so. */
 export async function jsonOf(response) {
   const text = await textOf(response);
   return reached((async () => parse(text))());

@@ -201,9 +201,10 @@ def test_all_of_it_is_reached_by_keyboard(still: str, browser: Browser) -> None:
         walked.append(browser.run("return document.activeElement.textContent || document.activeElement.id").strip())
         assert len(walked) < 40, walked
     games = [f"Game {each}" for each in range(1, 12)]
-    assert walked[:7] == ["Skip to the content", "Leaderboard", "Games", "Cluster", "Topology", "Pause", "search"]
-    assert walked[7:18] == games
-    assert walked[20:] == ["Routes", "OpenAPI", "Metrics"]
+    views = ["Games", "Stores", "Cluster", "Topology"]
+    assert walked[:8] == ["Skip to the content", "Leaderboard", *views, "Pause", "search"]
+    assert walked[8:19] == games
+    assert walked[21:] == ["Routes", "OpenAPI", "Metrics"]
 
     browser.run("document.querySelector('[data-product=\"3\"] a').focus()")
     browser.press("Enter")

@@ -1,0 +1,166 @@
+"""The stores in a real browser: a key is found, by itself and by how it begins; rows change before one's eyes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from api.leaderboard.own import leaderboard_routes
+from api.main import create_app
+from api.own import OwnRoutes, no_own_routes
+from runtime.cluster.host_metadata import ClusterMap, HostMetadata
+from runtime.declaration import Topology
+from runtime.serving.view import Watcher
+from tests.drivers import page_checks
+from tests.drivers.browser import ELEMENT, Browser
+from tests.drivers.declared import components_of, leaderboard
+from tests.drivers.fake_view import FakeView, board_of
+from tests.drivers.http_instance import EVERY_PARTITION, free_host, serving
+from topology.word_count import WORD_COUNT
+
+pytestmark = pytest.mark.system
+
+WORDS = ["\n", "%2F", "<b>x</b>", "@", "a/b", "c d", "hello", "help", "world", "🎲"]
+ROWS = {word: {"word": word, "count": number + 1} for number, word in enumerate(WORDS)}
+LISTED = "[...document.querySelectorAll('#rows-body th')].map(cell => cell.textContent)"
+COUNT_OF_ROW = "document.querySelector('#row-values [data-name=count] dd')?.textContent"
+
+
+class ChangingView(FakeView):
+    """Rows that a test changes from its own thread."""
+
+    def watch(self, watcher: Watcher) -> Callable[[], None]:
+        """Have `watcher` told in the event loop that this is called in."""
+        loop = asyncio.get_running_loop()
+
+        def in_the_loop(key: Any) -> None:
+            loop.call_soon_threadsafe(watcher, key)
+
+        return super().watch(in_the_loop)
+
+    def change(self, key: Any, row: Any) -> None:
+        """Have a row read differently from now on; an empty one is gone."""
+        self.shared_rows = {**self.shared_rows, key: row}
+        self.changed(key)
+
+
+@contextmanager
+def instance(
+    rows: Mapping[Any, Any], topology: Topology = WORD_COUNT, own: OwnRoutes = no_own_routes
+) -> Iterator[tuple[str, ChangingView]]:
+    host = free_host()
+    view = ChangingView(topology.stores[0], rows)
+    view.hold(EVERY_PARTITION)
+    cluster = ClusterMap((HostMetadata(host, EVERY_PARTITION, runs_stream=True),), len(EVERY_PARTITION))
+    with serving(create_app(components_of(view, topology, cluster=lambda: cluster, host=host), own), host):
+        yield f"http://{host}", view
+
+
+@pytest.fixture(scope="module")
+def shared_browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with Browser(tmp_path_factory.mktemp("browser")) as running:
+        yield running
+
+
+@pytest.fixture
+def browser(shared_browser: Browser) -> Iterator[Browser]:
+    """A browser whose page had no error when the test is over."""
+    shared_browser.look(width=1280, height=900)
+    shared_browser.open("about:blank")
+    shared_browser.errors()
+    yield shared_browser
+    shared_browser.open("about:blank")
+    assert shared_browser.errors() == []
+
+
+def test_a_key_is_found_and_seen_to_change(browser: Browser) -> None:
+    with instance(ROWS) as (url, view):
+        browser.open(url)
+        browser.wait_for(f"{LISTED}.length === {len(WORDS)}", "all rows are listed")
+        assert browser.run(f"return {LISTED}") == ["\\n", *WORDS[1:]]
+
+        browser.run("document.querySelector('#find-key').focus()")
+        browser.type("hel")
+        browser.wait_for(f"{LISTED}.join() === 'hello,help'", "those that begin so are left")
+        assert browser.run("return document.querySelector('#rows-text').textContent") == "2 of 10 rows"
+        view.change("help", {"word": "help", "count": 1234567890123456789})
+        cell = "document.querySelector('[data-key=help] td')"
+        browser.wait_for(f"{cell}.textContent === '1234567890123456789'", "the row changes, to the last digit")
+        assert browser.run(f"return {cell}.className") == "number changed"
+        view.change("help", {})
+        browser.wait_for(f"{LISTED}.join() === 'hello'", "a row that is gone leaves")
+
+        browser.type("lo")
+        browser.press("Enter")
+        browser.wait_for(f"{COUNT_OF_ROW} === '7'", "the row is open")
+        assert browser.run("return document.activeElement.id") == "row-title"
+        view.change("hello", {"word": "hello", "count": 8})
+        browser.wait_for(f"{COUNT_OF_ROW} === '8'", "it changes")
+        view.change("hello", {})
+        browser.wait_for("document.querySelector('#row-empty').textContent.startsWith('There is no row')", "it goes")
+        view.change("hello", {"word": "hello", "count": 9})
+        browser.wait_for(f"{COUNT_OF_ROW} === '9' && document.querySelector('#row-empty').hidden", "it comes back")
+        browser.press("Escape")
+        browser.wait_for("document.activeElement.textContent === 'hello'", "back in the list, where it was")
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_any_key_is_opened_from_the_list(browser: Browser, word: str) -> None:
+    with instance(ROWS) as (url, view):
+        browser.open(url)
+        browser.wait_for(f"{LISTED}.length === {len(WORDS)}", "all rows are listed")
+        browser.run("document.querySelectorAll('#rows-body a')[arguments[0]].click()", WORDS.index(word))
+        browser.wait_for(f"{COUNT_OF_ROW} === '{ROWS[word]['count']}'", f"{word!r} is open")
+        view.change(word, {"word": word, "count": 99})
+        browser.wait_for(f"{COUNT_OF_ROW} === '99'", f"{word!r} changes")
+
+
+def test_thousands_of_rows_come_a_page_at_a_time(browser: Browser) -> None:
+    rows = {f"w{number:05}": {"word": f"w{number:05}", "count": number} for number in range(2_000)}
+    with instance(rows) as (url, view):
+        browser.open(url)
+        browser.wait_for(f"{LISTED}.length === 50", "a page of them")
+        browser.run("document.querySelector('#rows-next').click()")
+        browser.wait_for(f"{LISTED}[0] === 'w00050'", "the next page")
+        view.change("w00050", {"word": "w00050", "count": 77})
+        browser.wait_for("document.querySelector('#rows-body td').textContent === '77'", "it is renewed")
+        browser.run("document.querySelector('#find-key').focus()")
+        browser.type("w0199")
+        browser.wait_for(f"{LISTED}.length === 10", "those that begin so")
+        assert browser.run("return document.querySelector('#rows-next').hidden")
+
+
+def test_the_page_of_a_topology_of_its_own_shows_its_stores_too(browser: Browser) -> None:
+    with instance({6: board_of(6), -3: board_of(-3)}, leaderboard(), leaderboard_routes) as (url, _):
+        browser.open(f"{url}/#/stores")
+        browser.wait_for(f"{LISTED}.join() === '-3,6'", "the rows are listed by their keys")
+        browser.run("document.querySelector('#rows-body a').click()")
+        browser.wait_for("document.querySelector('#row-whole').textContent.includes('Game -3')", "a row that is a list")
+
+
+@pytest.mark.parametrize("path", ["", "/#/stores/counts-store/keys/hello", "/#/stores/nothing", "/#/topology"])
+def test_it_can_be_read_and_fits_the_screen(browser: Browser, tmp_path: Path, path: str) -> None:
+    ready = {
+        "": f"{LISTED}.length > 0",
+        "/#/stores/counts-store/keys/hello": COUNT_OF_ROW,
+        "/#/stores/nothing": "document.querySelector('#rows-empty').textContent.startsWith('There is no store')",
+    }
+    with instance(ROWS) as (url, _):
+        for width, dark in ((1280, False), (390, True), (320, False)):
+            browser.look(width=width, height=844, dark=dark)
+            browser.open("about:blank")
+            browser.open(url + path)
+            browser.wait_for(ready.get(path, "true"), path)
+            browser.screenshot(tmp_path / f"{width}.png")
+            assert browser.run(page_checks.FAINT) == []
+            assert browser.run(page_checks.OUTLINE) == []
+            fits = "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
+            assert browser.run(f"return {fits}"), width
+        for each in browser.elements(page_checks.CONTROLS):
+            if browser.run(page_checks.IS_SEEN, {ELEMENT: each}):
+                assert browser.label(each).strip(), browser.run("return arguments[0].outerHTML", {ELEMENT: each})
