@@ -80,11 +80,23 @@ def test_a_replica_can_be_there_many_times(project: Any) -> None:
     assert STATE in replica["volumes"], "the state of each is its own: a volume without a name"
 
 
+def without_environment(value: str) -> str:
+    """Return what a value is where no variable of it is set: Compose puts what stands behind `:-` in its place."""
+    return re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", value)
+
+
+@pytest.mark.parametrize("service", ["leaderboard", "load"])
+def test_another_topology_is_named_from_outside(project: Any, service: str) -> None:
+    given = project["services"][service]["environment"]["LEADERBOARD_TOPOLOGY"]
+    assert given == "${LEADERBOARD_TOPOLOGY:-leaderboard}"
+
+
 @pytest.mark.parametrize("service", ["leaderboard", "load"])
 def test_the_service_understands_its_settings(project: Any, service: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in project["services"][service]["environment"].items():
-        monkeypatch.setenv(name, value)
+        monkeypatch.setenv(name, without_environment(value))
     settings = read_settings()
+    assert settings.topology == "leaderboard"
     assert settings.bootstrap_servers == "kafka:9092"
     if service == "leaderboard":
         assert settings.checkpoint_uri == f"file://{CHECKPOINT}"

@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -32,6 +33,7 @@ class Replica:
         silent: while set, it takes requests and does not answer.
         go_on: lets a stream send its next event.
         seen: the headers of each request, their names in lower case.
+        targets: path and query of each.
     """
 
     name: str
@@ -39,6 +41,7 @@ class Replica:
     silent: threading.Event = field(default_factory=threading.Event)
     go_on: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
     seen: list[Mapping[str, str]] = field(default_factory=list)
+    targets: list[str] = field(default_factory=list)
 
     def __enter__(self) -> Self:
         self._server = _Server(("127.0.0.1", 0), _handler(self))
@@ -68,7 +71,8 @@ def _handler(replica: Replica) -> type[BaseHTTPRequestHandler]:
 
         def do_GET(self) -> None:
             replica.seen.append({name.lower(): value for name, value in self.headers.items()})
-            if "/events" in self.path and replica.status != 503:
+            replica.targets.append(self.path)
+            if self.path.partition("?")[0].endswith("/events") and replica.status != 503:
                 self._stream()
                 return
             while replica.silent.is_set():
@@ -142,7 +146,10 @@ def test_every_replica_gets_its_share(cluster: Cluster) -> None:
     assert answers(cluster.ask()) == [(200, "a"), (200, "b"), (200, "c")]
 
 
-@pytest.mark.parametrize("path", ["/leaderboard/1", "/leaderboard"])
+@pytest.mark.parametrize(
+    "path",
+    ["/leaderboard/1", "/leaderboard", "/stores", "/stores/counts-store/keys", "/stores/counts-store/keys/a%2Fb"],
+)
 def test_a_replica_that_has_ended_is_not_noticed(cluster: Cluster, path: str) -> None:
     cluster.replicas[0].__exit__()
     assert answers(cluster.ask(path=path)) == [(200, "b"), (200, "c")]
@@ -237,7 +244,43 @@ def test_replicas_come_and_go(cluster: Cluster) -> None:
     assert answers(cluster.ask()) == [(200, "d")]
 
 
-@pytest.mark.parametrize("path", ["/leaderboard/1/events", "/leaderboard/events", "/leaderboard/1/events?limit=2"])
+@pytest.mark.parametrize("key", ["hello", "a%2Fb", "%252F", "a%20b", "@", "%F0%9F%8E%B2", "%0A", "%2F%2F", "%3F%23"])
+def test_a_key_comes_to_a_replica_as_it_was_sent(cluster: Cluster, key: str) -> None:
+    target = f"/stores/counts-store/keys/{key}?limit=1"
+    cluster.ask(times=3, path=target)
+    # Also where the first has ended, and the second knows nothing yet.
+    cluster.replicas[0].__exit__()
+    cluster.replicas[1].status = 503
+    cluster.ask(times=3, path=target)
+    assert {asked for replica in cluster.replicas for asked in replica.targets} == {target}
+
+
+def test_a_thousand_names_pass(cluster: Cluster) -> None:
+    target = "/stores/counts-store/keys?" + "&".join(f"key={'x' * 40}{number}" for number in range(1000))
+    assert answers(cluster.ask(times=3, path=target)) == [(200, "a"), (200, "b"), (200, "c")]
+
+
+@pytest.mark.parametrize("path", ["/stores/counts-store/keys", "/stores/counts-store/count", "/stores", "/leaderboard"])
+def test_an_answer_about_many_rows_may_take_longer(cluster: Cluster, path: str) -> None:
+    for replica in cluster.replicas:
+        replica.silent.set()
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(cluster.ask, 1, path)
+        # Longer than an answer about one row may take; the silence is what is tested.
+        time.sleep(4)
+        for replica in cluster.replicas:
+            replica.silent.clear()
+        assert [response.status_code for response in asked.result()] == [200]
+    assert sum(len(replica.seen) for replica in cluster.replicas) == 1
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/leaderboard/1/events", "/leaderboard/events", "/leaderboard/1/events?limit=2",
+        "/stores/counts-store/events", "/stores/counts-store/keys/a%2Fb/events", "/stores/counts-store/keys/%0A/events",
+    ],
+)  # fmt: skip
 def test_live_updates_pass_one_by_one_and_may_be_silent_for_long(cluster: Cluster, path: str) -> None:
     url = f"{cluster.nginx.url}{path}"
     with httpx.stream("GET", url, headers={"Last-Event-ID": "7"}, timeout=30) as response:
