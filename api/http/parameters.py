@@ -95,8 +95,9 @@ async def only_plain(request: Request) -> None:
     if b"%2f" in request.scope["raw_path"].lower() and not isinstance(route, KeyRoute):
         raise InvalidRequest("an encoded slash stands in the path: write it as / or leave it out")
     if query := request.scope["query_string"]:
-        if not _is_encoded(query):
-            raise InvalidRequest("the query is no UTF-8, or has characters that are not percent-encoded")
+        for piece in query.split(b"&"):
+            if not _is_encoded(piece):
+                raise InvalidRequest(f"{piece.partition(b'=')[0].decode('ascii', 'replace')}: it is no encoded UTF-8")
         given = Counter(name for name, _ in request.query_params.multi_items())
         known = (
             each.alias for each in route.dependant.query_params if get_origin(each.field_info.annotation) is not list
@@ -105,12 +106,13 @@ async def only_plain(request: Request) -> None:
             raise InvalidRequest(f"{repeated[0]}: it stands in the query more than once")
 
 
-def _is_encoded(query: bytes) -> bool:
+def _is_encoded(text: bytes) -> bool:
+    """Return whether a text is UTF-8, percent-encoded: another one could be read in several ways."""
     try:
-        unquote_to_bytes(query).decode()
+        unquote_to_bytes(text).decode()
     except UnicodeDecodeError:
         return False
-    return query.isascii()
+    return text.isascii()
 
 
 def limit_within(limit: int | None, limits: Limits | None) -> int | None:

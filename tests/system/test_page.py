@@ -156,6 +156,7 @@ def shown_at(browser: Browser, score: str) -> float:
 
 def test_names_are_text_and_ids_are_exact(still: str, browser: Browser) -> None:
     opened(browser, still)
+    browser.wait_for("document.querySelectorAll('.card .player').length >= 13", "every game is drawn")
     assert browser.run("return document.querySelector('[data-product=\"12\"] .player').textContent") == NASTY
     assert browser.run("return [...document.querySelectorAll('.card')].map(card => card.dataset.product)") == [
         *map(str, range(1, 13)),
