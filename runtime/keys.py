@@ -42,7 +42,7 @@ class KeyType:
 
     name: str
     spark: str
-    json_schema: tuple[tuple[str, str], ...]
+    json_schema: tuple[tuple[str, str | int], ...]
     parse: Callable[[str], KeyValue]
     text: Callable[[KeyValue], str]
     encode: Callable[[KeyValue], bytes]
@@ -80,7 +80,9 @@ Int64: Final = KeyType(
 )
 """A signed 64-bit integer; its text is the shortest decimal form."""
 
-Text: Final = KeyType("text", "string", (("type", "string"),), _parse_text, str, str.encode, bytes.decode)
+Text: Final = KeyType(
+    "text", "string", (("type", "string"), ("minLength", 1)), _parse_text, str, str.encode, bytes.decode
+)
 """A text that is not empty; in order of its UTF-8 bytes, which is that of its code points."""
 
 LOWEST: Final = {Int64: ID_MIN, Text: ""}
