@@ -22,7 +22,8 @@ _RUNTIME = """
     spark spark.sizes spark.text
     declaration table_records kafka.topics kafka.topic_settings description diagram
     spark.java_environment spark.native_libraries spark.driver_jvm spark.kafka_clients
-    spark.session spark.checkpoint spark.query spark.bounded_read spark.offset_log spark.results spark.plan_check
+    spark.session spark.checkpoint spark.query spark.bounded_read spark.offset_log spark.results spark.rows
+    spark.plan_check
     stores stores.protocol stores.memory stores.rocksdb stores.directory stores.table_rows stores.global_table
     stream stream.stopping stream.failures stream.freshness stream.status stream.settings stream.plan stream.tables
     stream.generations stream.work stream.upkeep stream.watched_topics stream.spark_holder stream.choice
@@ -33,6 +34,7 @@ _RUNTIME = """
     copies.materializer
     cluster cluster.host_metadata cluster.members cluster.assignor cluster.group_protocol cluster.membership
     serving serving.view serving.looked_at serving.local_view serving.stored_view serving.rendered_view serving.views
+    serving.in_memory testing.frames testing.session testing.driver testing
 """
 _TOPOLOGY = """
     leaderboard leaderboard.topics leaderboard.description leaderboard.events leaderboard.first_look
@@ -69,7 +71,7 @@ _APP = """
 """
 ORDER = {"runtime": _RUNTIME.split(), "topology": _TOPOLOGY.split(), "api": _API.split(), "app": _APP.split()}
 """A module may import those before it; the package itself (its `__init__`) imports none of its modules, but for
-`runtime`, which hands out what declarations are made of."""
+`runtime`, which hands out what declarations are made of, and `runtime.testing`, what their tests are made of."""
 
 _SINGULAR = ("board", "product", "player", "score", "scorer", "podium", "game", "gamer", "highscore")
 WORDS = frozenset(word + ending for word in _SINGULAR for ending in ("", "s"))
