@@ -27,7 +27,7 @@ _RUNTIME = """
     stores stores.protocol stores.memory stores.rocksdb stores.directory stores.table_rows stores.global_table
     stream stream.stopping stream.failures stream.freshness stream.status stream.settings stream.plan stream.tables
     stream.generations stream.work stream.upkeep stream.watched_topics stream.spark_holder stream.choice
-    stream.pass_over stream.real_time stream.dead_letters stream.store_stream stream.thread
+    stream.pass_over stream.turn stream.dead_letters stream.store_stream stream.thread
     measures
     copies copies.status copies.listener copies.store_copy copies.result_copy copies.result_copies copies.table_copy
     copies.table_copies copies.copies copies.local_tables copies.producer copies.republisher copies.fill_session

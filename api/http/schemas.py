@@ -86,6 +86,7 @@ class TopologyFacts(Model):
 
     name: str = Field(examples=["word-count"])
     about: str
+    pace: str = Field(description="how often results come", examples=["real time", "1 second"])
     source: SourceFacts
     tables: list[TableFacts]
     stores: list[DeclaredStore]

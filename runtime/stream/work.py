@@ -74,6 +74,12 @@ class Work:
             parts = self._parts(self.spark.events(self.source.topic, catching_up=False), joined, narrow, None)
             return self._start(self.results.of_parts(parts), {"realTime": f"{interval_s} seconds"})
 
+    def at_pace(
+        self, joined: Mapping[str, DataFrame], narrow: Callable[[DataFrame], DataFrame], every_s: int
+    ) -> StreamQuery:
+        """Start micro-batches, at most one in each so many seconds; arguments as for `catch_up`."""
+        return self._bounded(self._events(), joined, narrow, {"processingTime": f"{every_s} seconds"})
+
     def planned_batch(self, joined: Mapping[str, DataFrame], narrow: Callable[[DataFrame], DataFrame]) -> StreamQuery:
         """Start the one batch that the log of offsets has planned; arguments as for `catch_up`."""
         return self._bounded(self._events(), joined, narrow, {"once": True})
