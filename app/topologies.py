@@ -25,7 +25,11 @@ if TYPE_CHECKING:
     from api.serving import Serving
 
 LEADERBOARD: Final = "leaderboard"
-OTHERS: Final[Mapping[str, str]] = {"word-count": "topology.word_count:WORD_COUNT"}
+OTHERS: Final[Mapping[str, str]] = {
+    "word-count": "topology.word_count:WORD_COUNT",
+    "error-counts": "topology.error_counts:ERROR_COUNTS",
+    "event-counts": "topology.event_counts:EVENT_COUNTS",
+}
 """Further topologies of the project by their short names, which are their names."""
 
 

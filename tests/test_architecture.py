@@ -40,7 +40,7 @@ _TOPOLOGY = """
     leaderboard leaderboard.topics leaderboard.description leaderboard.events leaderboard.first_look
     leaderboard.query leaderboard.places leaderboard.shown leaderboard.surveys leaderboard.boards
     leaderboard.upkeep leaderboard.board
-    word_count
+    word_count error_counts event_counts
 """
 _API = """
     http http.answers http.errors http.auth http.schemas http.openapi http.request_ids http.traffic http.delivery
