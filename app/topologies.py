@@ -44,7 +44,7 @@ class Application:
         routes: makes routes of its own; None when it has none.
         shown: paths of its own that the demo shows, the first one with its answer; without any, the demo shows the
             stores.
-        verifiable: whether `verify` can compute it a second time.
+        has_boards: whether it is the leaderboard, for which `verify` has rules that share nothing with the stream.
     """
 
     topology: Topology
@@ -52,7 +52,7 @@ class Application:
     samples: Path
     routes: OwnRoutes | None = None
     shown: tuple[str, ...] = ()
-    verifiable: bool = False
+    has_boards: bool = False
 
 
 def load_application(name: str, routes: str = "", *, depth: int) -> Application:
@@ -81,7 +81,7 @@ def _leaderboard(depth: int) -> Application:
         samples=Path(),
         routes=_leaderboard_routes,
         shown=("/leaderboard", "/leaderboard/1", "/leaderboard/1/100", "/leaderboard/count"),
-        verifiable=True,
+        has_boards=True,
     )
 
 

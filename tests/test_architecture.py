@@ -34,7 +34,8 @@ _RUNTIME = """
     copies.materializer
     cluster cluster.host_metadata cluster.members cluster.assignor cluster.group_protocol cluster.membership
     serving serving.view serving.looked_at serving.local_view serving.stored_view serving.rendered_view serving.views
-    serving.in_memory testing.frames testing.session testing.driver testing
+    serving.in_memory
+    testing.frames testing.session testing.driver testing
 """
 _TOPOLOGY = """
     leaderboard leaderboard.topics leaderboard.description leaderboard.events leaderboard.first_look
@@ -65,8 +66,11 @@ _APP = """
     stream_waits instance instance.checkpoint_identity server server.whole_answer server.connection server.http_server
     instance.stream_task instance.held_tasks instance.measures java.spark_class_data java.batch_spark
     instance.service demo
-    verification verification.records verification.comparison verification.expected verification.served
-    verification.report verification.verify
+    verification verification.asking verification.looking verification.inputs
+    verification.boards verification.boards.records verification.boards.comparison verification.boards.expected
+    verification.boards.served verification.boards.report verification.boards.looks
+    verification.stores verification.stores.comparison verification.stores.expected verification.stores.served
+    verification.stores.report verification.stores.looks verification.verify
     cli
 """
 ORDER = {"runtime": _RUNTIME.split(), "topology": _TOPOLOGY.split(), "api": _API.split(), "app": _APP.split()}
