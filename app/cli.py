@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import click
 
 from app.environment import forget_other_sparks, own_modules_first
-from app.errors import BrokerFailed, SetupError
+from app.errors import BrokerFailed
 from app.logs import set_up_logging
 from app.signals import exit_on_signals, on_signals
 from runtime.errors import Fix, LeaderboardError
@@ -217,27 +217,29 @@ def _finite(_: click.Context, __: click.Parameter, seconds: float) -> float:
 @click.option(
     "--format", "form", type=click.Choice(["text", "json"]), default="text", help="How the result is printed."
 )
-@click.option("--scores-lost", is_flag=True, help="The boards may know scores that score-events has lost.")
+@click.option(
+    "--events-lost",
+    "--scores-lost",
+    "events_lost",
+    is_flag=True,
+    help="Stores may know records that the source has lost.",
+)
 @_topology
-def verify(urls: tuple[str, ...], within_s: float, form: str, scores_lost: bool, topology: str | None) -> None:
-    """Compute every board anew and compare what is served.
+def verify(urls: tuple[str, ...], within_s: float, form: str, events_lost: bool, topology: str | None) -> None:
+    """Compute every row anew and compare what is served.
 
     They are computed from the topics, by Spark. Without --url it asks http://localhost at LEADERBOARD_PORT. Exits with
     0 when everything is equal, with 3 when not; with 1 when it could not be compared now, with 2 when something must be
     changed first.
     """
     settings, application = _chosen(topology)
-    if not application.verifiable:
-        raise SetupError(
-            f"topology {application.topology.name} cannot be verified yet", "`verify` knows the boards of leaderboard"
-        )
     from app.verification.verify import DIFFERENT, Check
     from app.verification.verify import verify as compare
 
     asked = tuple(url.rstrip("/") for url in urls) or (f"http://localhost:{settings.port}",)
-    result = compare(settings, Check(asked, within_s, scores_lost))
+    result = compare(settings, application, Check(asked, within_s, events_lost))
     click.echo(result.json() if form == "json" else result.text())
-    sys.exit(0 if result.equal else DIFFERENT)
+    sys.exit(DIFFERENT if result.differences else 0)
 
 
 @leaderboard.command()

@@ -63,6 +63,21 @@ def sample_files(topology: Topology, directory: Path) -> Files:
     )
 
 
+def sample_records(topology: Topology, topic: str, path: Path) -> list[Record]:
+    """Return the records of a file for a topic, keys with values.
+
+    Args:
+        topology: what reads the topic.
+        topic: what the file is for.
+        path: the file.
+
+    Raises:
+        SetupError: it cannot be read, or has a line that is malformed or too long.
+    """
+    with _opened(path) as file:
+        return list(_Source(topic, path, file, _lines_of(topology, topic)).records())
+
+
 async def load(kafka: KafkaConnection, topology: Topology, files: Files) -> int:
     """Create missing topics, produce the files, tables first, and return the number of records sent.
 

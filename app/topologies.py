@@ -25,7 +25,11 @@ if TYPE_CHECKING:
     from api.serving import Serving
 
 LEADERBOARD: Final = "leaderboard"
-OTHERS: Final[Mapping[str, str]] = {"word-count": "topology.word_count:WORD_COUNT"}
+OTHERS: Final[Mapping[str, str]] = {
+    "word-count": "topology.word_count:WORD_COUNT",
+    "error-counts": "topology.error_counts:ERROR_COUNTS",
+    "event-counts": "topology.event_counts:EVENT_COUNTS",
+}
 """Further topologies of the project by their short names, which are their names."""
 
 
@@ -40,7 +44,7 @@ class Application:
         routes: makes routes of its own; None when it has none.
         shown: paths of its own that the demo shows, the first one with its answer; without any, the demo shows the
             stores.
-        verifiable: whether `verify` can compute it a second time.
+        has_boards: whether it is the leaderboard, for which `verify` has rules that share nothing with the stream.
     """
 
     topology: Topology
@@ -48,7 +52,7 @@ class Application:
     samples: Path
     routes: OwnRoutes | None = None
     shown: tuple[str, ...] = ()
-    verifiable: bool = False
+    has_boards: bool = False
 
 
 def load_application(name: str, routes: str = "", *, depth: int) -> Application:
@@ -77,7 +81,7 @@ def _leaderboard(depth: int) -> Application:
         samples=Path(),
         routes=_leaderboard_routes,
         shown=("/leaderboard", "/leaderboard/1", "/leaderboard/1/100", "/leaderboard/count"),
-        verifiable=True,
+        has_boards=True,
     )
 
 

@@ -7,12 +7,13 @@ A declaration takes everything from here:
 
 from __future__ import annotations
 
-from runtime.declaration import Limits, PlainText, Row, Store, Stream, Table, Tables, Topology
+from runtime.declaration import REAL_TIME, Limits, PlainText, Row, Store, Stream, Table, Tables, Topology
 from runtime.keys import Int64, Key, Text
 from runtime.rows import each_distinct
 from runtime.values import Count, Value, Values
 
 __all__ = [
+    "REAL_TIME",
     "Count",
     "Int64",
     "Key",

@@ -27,6 +27,13 @@ _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}")
 _TOPIC: Final = re.compile(r"(?!\.\.?$)[A-Za-z0-9._-]{1,200}")
 _COLUMN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 
+_PACE: Final = re.compile(r"([1-9][0-9]{0,3}) (second|minute|hour)s?")
+_SECONDS: Final = {"second": 1, "minute": 60, "hour": 3600}
+_LONGEST_PACE_S: Final = 3600
+
+REAL_TIME: Final = "real time"
+"""The pace at which each event changes a result at once."""
+
 Row = Mapping[str, Any]
 """What is served of a key: the key's column and those of the values, by name."""
 
@@ -213,6 +220,8 @@ class Topology:
         source: the events.
         stores: one or more.
         tables: those that `rows` and `show` look into.
+        pace: `REAL_TIME`, or from "1 second" to "1 hour": how often results come. A key's result is written at most
+            once in each such interval, whatever comes.
         upkeep: makes what looks after the stream of each store, a `runtime.stream.upkeep.Upkeep` of its `Care`; by
             default nothing has to. These stand upon declarations, so their types are not named here.
         settings: those that it was made with and that have to be the same at every instance.
@@ -223,6 +232,7 @@ class Topology:
     source: Stream
     stores: Sequence[Store]
     tables: Sequence[Table] = ()
+    pace: str = REAL_TIME
     upkeep: Callable[[Any], Any] | None = None
     settings: Mapping[str, object] = field(default_factory=dict)
     about: str = ""
@@ -231,9 +241,21 @@ class Topology:
         _check(_NAME, self.name, "the name of a Topology")
         if not self.stores:
             raise DeclarationError(f"topology {self.name} has no stores: declare at least one")
+        if self.every_s is not None and not 1 <= self.every_s <= _LONGEST_PACE_S:
+            raise DeclarationError(
+                f'topology {self.name} has pace {self.pace!r}: give REAL_TIME, or from "1 second" to "1 hour"'
+            )
         self._check_names()
         for store in self.stores:
             self._check_store(store)
+
+    @property
+    def every_s(self) -> int | None:
+        """The interval of the pace in seconds; None in real time, 0 where it is no pace."""
+        if self.pace == REAL_TIME:
+            return None
+        found = _PACE.fullmatch(str(self.pace))
+        return 0 if found is None else int(found[1]) * _SECONDS[found[2]]
 
     def store(self, name: str) -> Store:
         """Return a store by its name; raises KeyError."""
@@ -303,4 +325,4 @@ def _repeated(names: Sequence[str]) -> Iterator[str]:
     return (name for position, name in enumerate(names) if name in names[:position])
 
 
-__all__ = ["Limits", "PlainText", "Row", "Store", "Stream", "Table", "Tables", "Text", "Topology"]
+__all__ = ["REAL_TIME", "Limits", "PlainText", "Row", "Store", "Stream", "Table", "Tables", "Text", "Topology"]

@@ -139,8 +139,9 @@ def _table_store(table: Table, lane: int) -> Node:
 def _summary(topology: Topology) -> str:
     kept = " and ".join(f"by {store.key.name} on the topic {store.topic}" for store in topology.stores)
     looked_up = " and from the tables" if topology.tables else ""
+    at_pace = "" if topology.every_s is None else f", at most once in {topology.pace} for each key"
     follows = (
-        f"Records of {topology.source.topic} become rows, which are added up {kept}. Every instance fills its stores"
-        f" from there{looked_up}, and answers queries from them."
+        f"Records of {topology.source.topic} become rows, which are added up {kept}{at_pace}. Every instance fills"
+        f" its stores from there{looked_up}, and answers queries from them."
     )
     return f"{topology.about} {follows}".strip()

@@ -22,11 +22,12 @@ _RUNTIME = """
     spark spark.sizes spark.text
     declaration table_records kafka.topics kafka.topic_settings description diagram
     spark.java_environment spark.native_libraries spark.driver_jvm spark.kafka_clients
-    spark.session spark.checkpoint spark.query spark.bounded_read spark.offset_log spark.results spark.plan_check
+    spark.session spark.checkpoint spark.query spark.bounded_read spark.offset_log spark.results spark.rows
+    spark.plan_check
     stores stores.protocol stores.memory stores.rocksdb stores.directory stores.table_rows stores.global_table
     stream stream.stopping stream.failures stream.freshness stream.status stream.settings stream.plan stream.tables
     stream.generations stream.work stream.upkeep stream.watched_topics stream.spark_holder stream.choice
-    stream.pass_over stream.real_time stream.dead_letters stream.store_stream stream.thread
+    stream.pass_over stream.turn stream.dead_letters stream.store_stream stream.thread
     measures
     copies copies.status copies.listener copies.store_copy copies.result_copy copies.result_copies copies.table_copy
     copies.table_copies copies.copies copies.local_tables copies.producer copies.republisher copies.fill_session
@@ -34,12 +35,14 @@ _RUNTIME = """
     cluster cluster.host_metadata cluster.members cluster.assignor cluster.group_protocol cluster.membership
     serving serving.view serving.looked_at serving.local_view serving.stored_view serving.rendered_view
     serving.table_view serving.views
+    serving.in_memory
+    testing.frames testing.session testing.driver testing
 """
 _TOPOLOGY = """
     leaderboard leaderboard.topics leaderboard.description leaderboard.events leaderboard.first_look
     leaderboard.query leaderboard.places leaderboard.shown leaderboard.surveys leaderboard.boards
     leaderboard.upkeep leaderboard.board
-    word_count
+    word_count error_counts event_counts
 """
 _API = """
     http http.answers http.errors http.auth http.schemas http.openapi http.request_ids http.traffic http.delivery
@@ -64,13 +67,16 @@ _APP = """
     stream_waits instance instance.checkpoint_identity server server.whole_answer server.connection server.http_server
     instance.stream_task instance.held_tasks instance.measures java.spark_class_data java.batch_spark
     instance.service demo
-    verification verification.records verification.comparison verification.expected verification.served
-    verification.report verification.verify
+    verification verification.asking verification.looking verification.inputs
+    verification.boards verification.boards.records verification.boards.comparison verification.boards.expected
+    verification.boards.served verification.boards.report verification.boards.looks
+    verification.stores verification.stores.comparison verification.stores.expected verification.stores.served
+    verification.stores.report verification.stores.looks verification.verify
     cli
 """
 ORDER = {"runtime": _RUNTIME.split(), "topology": _TOPOLOGY.split(), "api": _API.split(), "app": _APP.split()}
 """A module may import those before it; the package itself (its `__init__`) imports none of its modules, but for
-`runtime`, which hands out what declarations are made of."""
+`runtime`, which hands out what declarations are made of, and `runtime.testing`, what their tests are made of."""
 
 _SINGULAR = ("board", "product", "player", "score", "scorer", "podium", "game", "gamer", "highscore")
 WORDS = frozenset(word + ending for word in _SINGULAR for ending in ("", "s"))

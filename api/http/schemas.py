@@ -95,6 +95,7 @@ class TopologyFacts(Model):
 
     name: str
     about: str
+    pace: str = Field(description="how often results come", examples=["real time", "1 second"])
     source: SourceFacts
     tables: list[TableFacts]
     stores: list[DeclaredStore]

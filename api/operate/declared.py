@@ -47,6 +47,7 @@ def facts_of(topology: Topology, flows: tuple[tuple[str, str], ...]) -> Topology
     return TopologyFacts(
         name=topology.name,
         about=topology.about,
+        pace=topology.pace,
         source=SourceFacts(topic=topology.source.topic, columns=_columns(topology.source.format.columns)),
         tables=[
             TableFacts(

@@ -1,1 +1,1 @@
-"""`leaderboard verify`: every board computed a second time from the topics, and compared with what is served."""
+"""`leaderboard verify`: everything computed a second time from the topics, and compared with what is served."""

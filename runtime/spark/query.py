@@ -17,6 +17,9 @@ EVENTS: Final = "events"
 ROWS: Final = "rows"
 """What is observed of a batch: events, `total` and `invalid`; rows, `without_key`."""
 
+_ADDED: Final = "addBatch"
+"""What took time in a batch that was run."""
+
 POLL_S: Final = 0.1
 """How long a look at the query waits for its end."""
 
@@ -82,6 +85,7 @@ class StreamQuery:
         self._query = query
         self._topic = topic
         self._reported = -1
+        self._seen: tuple[int, str] | None = None
 
     def ended(self) -> bool:
         """Wait `POLL_S`, or until the query ends; return whether it has.
@@ -96,12 +100,16 @@ class StreamQuery:
         """Return the reports of the batches that have been committed since the last call, in order."""
         with translated():
             last = self._query.lastProgress
-            if last is None or last.batchId <= self._reported:
+            if last is None or (last.batchId, last.timestamp) == self._seen:
                 return []
             recent = [json.loads(progress.json) for progress in self._query.recentProgress]
-        new = [progress for progress in recent if progress["batchId"] > self._reported]
-        self._reported = last.batchId
-        return [BatchReport.of(progress, self._topic) for progress in new if progress["batchId"] <= self._reported]
+        is_first = self._seen is None
+        self._seen = last.batchId, last.timestamp
+        new = [each for each in recent if self._reported < each["batchId"] <= last.batchId]
+        was_run = [each for each in new if _ADDED in each["durationMs"]]
+        self._reported = max((each["batchId"] for each in was_run), default=self._reported)
+        # While nothing comes Spark reports the next batch, again and again. The first time says where the query begins.
+        return [BatchReport.of(each, self._topic) for each in (new if is_first else was_run)]
 
     def stop(self) -> None:
         """End the query, if it has not ended."""

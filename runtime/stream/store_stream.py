@@ -1,6 +1,7 @@
 """The stream of one store: its states, catching up, and what comes after a failure.
 
-A start always catches up first: micro-batches, as fast as the cores go. Then the same checkpoint goes on in real time.
+A start always catches up first: micro-batches, as fast as the cores go. Then the same checkpoint goes on in real time,
+or at the topology's pace.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ from runtime.stream.failures import Failures
 from runtime.stream.generations import TABLES, Driver
 from runtime.stream.pass_over import PassOver
 from runtime.stream.plan import Next, Plan
-from runtime.stream.real_time import LOOK_AROUND_EVERY_S, RealTime, Snapshot
 from runtime.stream.settings import StreamSettings
 from runtime.stream.spark_holder import SparkHolder
 from runtime.stream.status import NEXT_STATES, IllegalTransition, StreamState, StreamStatus
 from runtime.stream.stopping import Stopped
+from runtime.stream.turn import LOOK_AROUND_EVERY_S, Snapshot, Turn
 from runtime.stream.upkeep import Care, Upkeep
 from runtime.stream.watched_topics import WatchedTopics
 from runtime.stream.work import Work
@@ -164,7 +165,7 @@ class StoreStream:
             self.to(StreamState.STARTING)
 
     def _run_generation(self, work: Work, *, planned: bool) -> Plan:
-        """Catch up and go on in real time, until another generation has to begin; return why.
+        """Catch up and go on from there, until another generation has to begin; return why.
 
         Args:
             work: what to work on.
@@ -181,7 +182,7 @@ class StoreStream:
                     planned = False
             self.to(StreamState.RUNNING)
             try:
-                plan, newer = RealTime(self, work, self._driver, snapshot).run(self._settings.checkpoint_interval_s)
+                plan, newer = Turn(self, work, self._driver, snapshot, self._settings.checkpoint_interval_s).run()
             except QueryFailed as error:
                 self._pass_over(work, error)
                 plan, newer = Plan(Next.CATCH_UP, "records that could not be read are behind"), None
@@ -192,7 +193,7 @@ class StoreStream:
             snapshot = None if plan.next is Next.CATCH_UP else newer or snapshot
 
     def _caught_up(self, work: Work) -> Snapshot:
-        """Work off what waits in the source; return what the query in real time joins after that."""
+        """Work off what waits in the source; return what the next query joins after that."""
         self.to(StreamState.CATCHING_UP)
         self.wait_for("Spark's first batch")
         while True:
@@ -256,7 +257,7 @@ class StoreStream:
         work.generations.pass_seed(work.generation)
 
     def snapshot(self, work: Work) -> Snapshot:
-        """Write what a query in real time joins, as it is now."""
+        """Write what the query of a turn joins, as it is now."""
         self.check_stop()
         self._generation_at_snapshot = self.freshness.generation
         # Unique: an instance that was frozen may still read or write its own while another has taken over.
@@ -269,7 +270,7 @@ class StoreStream:
         with translated():
             return Snapshot(work.tables_on_disk(name), name)
 
-    # What a turn in real time asks for
+    # What a turn asks for
 
     def plan(self, work: Work, joined: Mapping[str, DataFrame]) -> Plan | None:
         """Return what has to come at the next commit, None when the query may go on as it is."""

@@ -6,29 +6,26 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
 from runtime.declaration import Store, Table, Topology
 from runtime.kafka.inspected import Judged
 from runtime.kafka.unreadable import OffsetRange, Record
-from runtime.keys import Int64, Text
-from runtime.records import NO_KEY
 from runtime.spark import bounded_read
 from runtime.spark.bounded_read import past_unreadable, read_apart, read_around, with_published
 from runtime.spark.offset_log import OffsetLog
 from runtime.spark.query import EVENTS, ROWS, StreamQuery
-from runtime.spark.results import Results, SourceTopic, has_key, latest, published, with_at
+from runtime.spark.results import Results, SourceTopic, has_key, latest, published
+from runtime.spark.rows import rows_of, unusable, usable
 from runtime.spark.session import TASKS_BESIDE, Spark, read_parquet, stream_parquet, translated
 from runtime.stream.generations import Generation, Generations
-from runtime.stream.tables import TableSource
+from runtime.stream.tables import TableSource, tables_in_memory
 
 T = TypeVar("T")
 
 _CATCH_UP: Final = {"availableNow": True}
 _APART: Final = "apart"
-_ARROW_TYPES: Final = {Int64: pa.int64(), Text: pa.string()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +73,12 @@ class Work:
         with translated():
             parts = self._parts(self.spark.events(self.source.topic, catching_up=False), joined, narrow, None)
             return self._start(self.results.of_parts(parts), {"realTime": f"{interval_s} seconds"})
+
+    def at_pace(
+        self, joined: Mapping[str, DataFrame], narrow: Callable[[DataFrame], DataFrame], every_s: int
+    ) -> StreamQuery:
+        """Start micro-batches, at most one in each so many seconds; arguments as for `catch_up`."""
+        return self._bounded(self._events(), joined, narrow, {"processingTime": f"{every_s} seconds"})
 
     def planned_batch(self, joined: Mapping[str, DataFrame], narrow: Callable[[DataFrame], DataFrame]) -> StreamQuery:
         """Start the one batch that the log of offsets has planned; arguments as for `catch_up`."""
@@ -131,16 +134,11 @@ class Work:
     ) -> DataFrame:
         judged = self.topology.source.format.judge(records)
         counts = F.count(F.lit(1)).alias("total"), F.count("reason").alias("invalid")
-        events = judged.observe(EVENTS, *counts).where("reason IS NULL").drop("reason")
-        rows = self.rows(narrow(events), joined)
+        events = usable(judged.observe(EVENTS, *counts))
+        rows = rows_of(self.topology, self.store, narrow(events), joined)
         if not self.store.joined:
             rows = rows.observe(ROWS, F.count_if(~has_key(self.store)).alias("without_key"))
         return self.results.parts(rows if seed is None else self.results.uncovered(rows, seed))
-
-    def rows(self, events: DataFrame, joined: Mapping[str, DataFrame]) -> DataFrame:
-        """Return the rows of usable events."""
-        at = with_at(events, self.source.topic)
-        return at if self.store.rows is None else self.store.rows(at, **joined)
 
     def _start(self, results: DataFrame, trigger: Mapping[str, Any]) -> StreamQuery:
         checkpoint = self.generations.directory.child(self.generation.query)
@@ -190,7 +188,7 @@ class Work:
 
     def tables_in_memory(self) -> dict[str, DataFrame]:
         """Return the tables as they are now, for a query that does not wait until they are written."""
-        return {name: self._in_memory(table) for name, table in self.topology.joined(self.store).items()}
+        return tables_in_memory(self.spark.session, self.topology, self.store, self.tables)
 
     def write_tables(self, name: str) -> None:
         """Write the tables as they are now.
@@ -213,20 +211,6 @@ class Work:
     def snapshot_uri(self, name: str, part: str) -> str:
         """Return where a part of a snapshot is."""
         return self.generations.directory.child(f"{self.generation.name}/{name}/{part}")
-
-    def _in_memory(self, table: Table) -> DataFrame:
-        key_type = _ARROW_TYPES[table.key.type]
-        if self.store.keys_only:
-            # Each once: a join must not double an event.
-            return in_memory(
-                self.spark, pa.table({table.key.name: pa.array(self.tables.keys(table.topic), key_type).unique()})
-            )
-        rows = dict(self.tables.rows(table.topic))
-        fields = {
-            name: pa.array([row[name] for row in rows.values()], _ARROW_TYPES[of_type])
-            for name, of_type in table.fields.items()
-        }
-        return in_memory(self.spark, pa.table({table.key.name: pa.array(list(rows), key_type), **fields}))
 
     # Beside a running query
 
@@ -252,33 +236,14 @@ class Work:
     def _reasons(self, read: DataFrame) -> dict[int, str]:
         """Return the unusable ones of some records of one partition, offset to reason."""
         with translated():
-            records = self.topology.source.format.judge(read)
-            unusable = records.where("reason IS NOT NULL").select("offset", "reason")
-            without_key = self._without_key(records)
-            found = (
-                unusable if without_key is None else unusable.union(without_key).dropDuplicates(["offset"])
-            ).toArrow()
+            found = unusable(self.topology, self.store, read).toArrow()
         return dict(zip(found["offset"].to_pylist(), found["reason"].to_pylist(), strict=True))
-
-    def _without_key(self, judged: DataFrame) -> DataFrame | None:
-        """Return the usable events whose row has no key; None where `rows` joins tables."""
-        if self.store.joined:
-            return None
-        rows = self.rows(judged.where("reason IS NULL").drop("reason"), {})
-        return rows.where(~has_key(self.store)).select(
-            F.col("at.offset").alias("offset"), F.lit(NO_KEY).alias("reason")
-        )
 
 
 def newest_generation(results: DataFrame) -> tuple[DataFrame, Observation]:
     """Return results as they are, and what tells their newest generation, `newest`, once they have been read."""
     seen = Observation()
     return results.observe(seen, F.max("made.generation").alias("newest")), seen
-
-
-def in_memory(spark: Spark, table: pa.Table) -> DataFrame:
-    """Return a small table in one partition."""
-    return spark.session.createDataFrame(table).coalesce(1)
 
 
 def write(frame: DataFrame, uri: str) -> None:

@@ -69,13 +69,6 @@ def test_a_topology_of_ones_own_is_loaded_from_the_current_directory(tmp_path: P
     assert done.stdout.startswith("Topology: towns\n")
 
 
-def test_a_topology_that_cannot_be_verified_yet_is_one_line_and_status_2() -> None:
-    command = [*COMMAND, "verify", "--topology", "word-count"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=UNHURRIED_S, check=False)
-    line = "leaderboard: topology word-count cannot be verified yet: `verify` knows the boards of leaderboard\n"
-    assert (done.returncode, done.stderr, done.stdout) == (2, line, "")
-
-
 @pytest.mark.parametrize("given", ["lines", "=file", "lines="])
 def test_records_without_a_topic_or_a_file_are_refused_at_once(given: str) -> None:
     done = CliRunner().invoke(leaderboard, ["load", "--topology", "word-count", "--records", given])

@@ -48,7 +48,7 @@ def test_the_leaderboard_is_made_for_its_depth_and_comes_with_routes_and_words_o
     assert application.topology.settings["DEPTH"] == 7
     assert application.routes is not None
     assert application.description is DESCRIPTION
-    assert application.verifiable
+    assert application.has_boards
 
 
 def test_another_topology_is_described_by_its_declaration_and_has_no_routes_of_its_own() -> None:
@@ -56,7 +56,7 @@ def test_another_topology_is_described_by_its_declaration_and_has_no_routes_of_i
     assert application.topology is WORD_COUNT
     assert application.routes is None
     assert application.description.name == "word-count"
-    assert not application.verifiable
+    assert not application.has_boards
 
 
 def test_a_topology_of_ones_own_is_found_in_the_current_directory(here: Path) -> None:

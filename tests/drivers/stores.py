@@ -3,72 +3,33 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from collections.abc import Iterable, Mapping
 
-from runtime.copies.copies import Copies, names_of
 from runtime.copies.result_copy import ResultCopy, ResultRecord
 from runtime.copies.store_copy import StoreCopy
 from runtime.copies.table_copy import TableCopy
 from runtime.declaration import Topology
-from runtime.kafka.ids import TopicDescription
 from runtime.kafka.partitioner import partition_for
 from runtime.keys import KeyValue
 from runtime.results import Result
-from runtime.serving.local_view import LocalView
+from runtime.serving.in_memory import GivenRecord, InMemory, read
 from runtime.serving.rendered_view import RenderedView
 from runtime.serving.view import EVERYTHING
-from runtime.serving.views import views_of
-from runtime.stores.memory import MemoryStores
 from runtime.stores.protocol import StateStores
 from tests.drivers.readings import PEAKS, Highest, names_and_levels, readings
 
-T = TypeVar("T")
 
-TOPIC_ID = "c5a1f0de-0000-4000-8000-000000000001"
-
-
-@dataclass(frozen=True)
-class FedRecord:
-    """A record as a consumer would give it."""
-
-    offset: int
-    key: bytes | None
-    value: bytes | None
-    timestamp: int | None = 0
-    headers: Sequence[tuple[str, bytes]] = ()
-
-
-class CopiesDriver:
+class CopiesDriver(InMemory):
     """The copies of one instance, filled by hand.
 
     Args:
         topology: of what.
         partitions: how many each result topic has; tables have one.
         stores: where the data is; in memory by default.
-
-    Attributes:
-        copies: what is held.
-        views: what is served, by store.
-        now_ms: wall-clock time.
     """
 
     def __init__(self, topology: Topology, partitions: int = 4, stores: StateStores | None = None) -> None:
-        self.topology = topology
-        self.stores: StateStores = stores or MemoryStores(names_of(topology))
-        self.partitions = partitions
-        self.now_ms = 0
-        self.copies = Copies(topology, self.stores, now_ms=lambda: self.now_ms)
-        self.views: Mapping[str, LocalView] = views_of(self.copies)
-        self.copies.assign(range(partitions))
-        topics = {store.topic: TopicDescription(TOPIC_ID, partitions) for store in topology.stores}
-        topics |= {table.topic: TopicDescription(TOPIC_ID, 1) for table in topology.tables}
-        for copy in finished(self.copies.topics_described(topics)):
-            if copy.fill is None:
-                copy.begin(TOPIC_ID, 0)
-            copy.resume(copy.position)
-        self.copies.progressed()
+        super().__init__(topology, partitions, stores=stores)
 
     @property
     def all_partitions(self) -> range:
@@ -166,16 +127,4 @@ def stations_to_publish(copy: ResultCopy, for_s: float = 0.0) -> list[int]:
 
 def feed(copy: StoreCopy, key: bytes | None, value: bytes | None, headers: Iterable[tuple[str, bytes]] = ()) -> None:
     """Have a copy read one record."""
-    record = FedRecord(copy.position, key, value, headers=tuple(headers))
-    copy.end = copy.position + 1
-    copy.apply([record], 0)
-
-
-def finished(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run what only gives others a turn, without an event loop."""
-    try:
-        while True:
-            coroutine.send(None)
-    except StopIteration as stop:
-        value: T = stop.value
-        return value
+    read(copy, [GivenRecord(copy.position, key, value, headers=tuple(headers))])

@@ -11,10 +11,10 @@ from runtime import Int64, Key, Table, Text
 from runtime.copies.store_copy import Shared, UnusableRecords
 from runtime.copies.table_copy import TableCopy
 from runtime.errors import StateUnusable
+from runtime.serving.in_memory import TOPIC_ID, GivenRecord
 from runtime.stores.global_table import GlobalTable
 from runtime.stores.memory import MemoryStores
 from runtime.stores.protocol import Fill, StateStore
-from tests.drivers.stores import TOPIC_ID, FedRecord
 
 SENSORS = Table("sensors", key=Key("sensor_id", Int64), fields={"name": Text}, key_field="id")
 
@@ -122,6 +122,6 @@ class FailingStore:
         raise StateUnusable("No space left on device")
 
 
-def _fed(record: Written) -> FedRecord:
+def _fed(record: Written) -> GivenRecord:
     value = None if record.name is None else json.dumps({"id": record.row_id, "name": record.name}).encode()
-    return FedRecord(record.offset, str(record.row_id).encode(), value, record.time_ms)
+    return GivenRecord(record.offset, str(record.row_id).encode(), value, record.time_ms)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from tests.drivers.frames import EPOCH_MS, Record, ResultRecord, StoreOnFrames, frame
+from runtime.testing.frames import EPOCH_MS, AnyResult, Records, StoreOnFrames, frame
 from topology.leaderboard import boards as published_boards
 from topology.leaderboard.board import leaderboard
 from topology.leaderboard.places import SPARE_FACTOR, Board, Entry
@@ -97,11 +97,11 @@ class TopologyDriver:
         """Return the boards of raw record values."""
         return self.boards_of_records([(value, 0, offset, offset) for offset, value in enumerate(values)])
 
-    def boards_of_records(self, records: Iterable[Record]) -> dict[int, Board]:
+    def boards_of_records(self, records: Records) -> dict[int, Board]:
         """Return the boards of records."""
         return {key: result.values for key, result in self.store.results(records).items()}
 
-    def query(self, records: Iterable[Record]) -> DataFrame:
+    def query(self, records: Records) -> DataFrame:
         """Return the topology over records, as a DataFrame of result records."""
         return self.store.query(records)
 
@@ -127,7 +127,7 @@ class TopologyDriver:
         """Return what is published when `high-scores` holds these keys and values, as the last version wrote them."""
         return self.published_records([(key, value, []) for key, value in rows])
 
-    def published_records(self, records: Sequence[ResultRecord]) -> DataFrame:
+    def published_records(self, records: Sequence[AnyResult]) -> DataFrame:
         """Return what is published when `high-scores` holds these records."""
         return self.store.published(records)
 

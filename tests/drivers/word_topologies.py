@@ -29,6 +29,11 @@ def word_count(name: str) -> Topology:
     return Topology(name, Stream(f"{name}-lines", PlainText(), SOURCE_PARTITIONS), [_on_its_own(_COUNTS, name)])
 
 
+def word_count_each_second(name: str) -> Topology:
+    """Return word count that says each count at most once a second."""
+    return replace(word_count(name), pace="1 second")
+
+
 def word_count_in_small_pieces(name: str) -> Topology:
     """Return word count in a process that reads records apart in pieces that are as small as can be."""
     vars(unreadable)["_RECORDS_AT_ONCE"] = 1

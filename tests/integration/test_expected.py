@@ -8,8 +8,9 @@ import pytest
 
 from app.java.broker import Broker
 from app.java.jars import ensure_jars
-from app.verification import expected
-from app.verification.expected import Expectation
+from app.verification import inputs as inputs_read
+from app.verification.boards import expected
+from app.verification.boards.expected import Expectation
 from runtime.errors import BrokerUnavailable
 from runtime.kafka.connection import KafkaConnection
 from runtime.kafka.offsets import TopicOffsets, topic_offsets
@@ -33,7 +34,8 @@ def test_events_that_go_while_they_are_read_are_told(tmp_path: Path, monkeypatch
                 raise BrokerUnavailable("Kafka does not answer")
         return found
 
-    monkeypatch.setattr(expected, "topic_offsets", offsets)
+    for module in (expected, inputs_read):
+        monkeypatch.setattr(module, "topic_offsets", offsets)
     with Broker(tmp_path / "broker") as broker:
         inputs = Inputs(broker.connection)
         inputs.create_topics()

@@ -14,7 +14,7 @@ import pytest
 from runtime import Key, PlainText, Store, Stream, Text, Topology
 from runtime.results import merge, parse
 from runtime.spark.session import Spark
-from tests.drivers.frames import StoreOnFrames
+from runtime.testing.frames import StoreOnFrames
 from tests.drivers.markdown import ROOT, Block, Document
 from tests.drivers.ports import free_port
 from tests.waiting import UNHURRIED_S
@@ -33,7 +33,8 @@ def names() -> dict[str, Any]:
     found: dict[str, Any] = {"__name__": "errors"}
     exec("from runtime import Table", found)  # noqa: S102
     for block in blocks("python"):
-        exec(block.code, found)  # noqa: S102
+        if "def test_" not in block.code:
+            exec(block.code, found)  # noqa: S102
     return found
 
 
@@ -73,6 +74,23 @@ def test_the_demo_runs_it_from_its_own_directory_and_prints_what_the_guide_says(
     assert one in every["error-counts"]
 
 
+def test_its_test_passes_where_nothing_but_the_declaration_is(tmp_path: Path) -> None:
+    (tmp_path / "errors.py").write_text(blocks("python")[0].code)
+    (test,) = (block.code for block in blocks("python") if "def test_" in block.code)
+    (tmp_path / "test_errors.py").write_text(test)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-W", "error", "test_errors.py"],
+        check=False,
+        cwd=tmp_path,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=UNHURRIED_S,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert not list(tmp_path.glob("topology-driver-*")), "nothing is left of it"
+
+
 def test_a_value_of_ones_own_is_kept_and_merges(spark: Spark, names: dict[str, Any]) -> None:
     def by_letter(lines: Any) -> Any:
         return lines.selectExpr("at", "left(text, 1) AS letter", "text")
@@ -90,9 +108,7 @@ def test_a_value_of_ones_own_is_kept_and_merges(spark: Spark, names: dict[str, A
         "b": {"longest": 1},
     }
     first, second = (
-        parse(record, value or b"", headers)  # type: ignore[arg-type]
-        for part in (lines[:1], lines[1:2])
-        for _, value, headers in driver.records(part)
+        parse(record, value, headers) for part in (lines[:1], lines[1:2]) for _, value, headers in driver.records(part)
     )
     for held, new in ((first, second), (second, first)):
         merged = merge(record, held, new)

@@ -7,10 +7,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from runtime.results import Made, Result, from_stored
+from runtime.serving.in_memory import TOPIC_ID
 from runtime.serving.view import Range, Rendered, tagged
 from runtime.stores.table_rows import certain_fields
 from tests.drivers.readings import LIMITS, PEAKS, SENSORS, STATIONS, peaks
-from tests.drivers.stores import TOPIC_ID, StoresDriver
+from tests.drivers.stores import StoresDriver
 
 IDS = st.integers(-2, 4)
 NAMES = st.none() | st.sampled_from(["a", "b"])

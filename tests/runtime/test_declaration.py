@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from runtime import Count, Int64, Key, Limits, PlainText, Store, Stream, Table, Text, Topology
+from runtime import REAL_TIME, Count, Int64, Key, Limits, PlainText, Store, Stream, Table, Text, Topology
 from runtime.declaration import DeclarationError
 from runtime.errors import Fix
 from runtime.values import Fields
@@ -54,6 +54,10 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: store(values={"a b": Count()}), "a value of store counts-store is 'a b'"),
     (lambda: store(values={"text": Count()}), "store counts-store has a value text, as its key: give it another name"),
     (lambda: store(limits=Limits(3, 10)), "store counts-store has limits and no show"),
+    *(
+        (lambda pace=pace: topology(pace=pace), f"has pace {pace!r}: give REAL_TIME, or from")
+        for pace in ("", "0 seconds", "2 hours", "1 day", "1s", "01 seconds", "9999 minutes", 1, None)
+    ),
     (lambda: topology(store(), store(topic="others")), "has counts-store twice: stores and tables need names"),
     (lambda: topology(store("big-towns"), tables=[TOWNS]), "has big-towns twice: stores and tables need names"),
     (lambda: topology(store("notes")), "has a store or table notes, as what stands beside them in the state directory"),
@@ -123,8 +127,24 @@ def test_a_store_is_found_by_its_name(name: str) -> None:
 def test_declarations_are_made_without_spark() -> None:
     code = """
 import sys
-from runtime import Count, Key, PlainText, Store, Stream, Text, Topology
+from runtime import REAL_TIME, Count, Key, PlainText, Store, Stream, Text, Topology
 Topology("t", Stream("lines", PlainText()), [Store("s", "counts", Key("text", Text), {"count": Count()})])
 print([name for name in ("pyspark", "aiokafka", "rocksdict", "fastapi") if name in sys.modules])
 """
     assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("pace", "every_s"),
+    [
+        (REAL_TIME, None),
+        ("1 second", 1),
+        ("90 seconds", 90),
+        ("5 minutes", 300),
+        ("1 hour", 3600),
+        ("60 minutes", 3600),
+    ],
+)
+def test_a_pace_is_real_time_or_an_interval(pace: str, every_s: int | None) -> None:
+    assert topology(pace=pace).every_s == every_s
+    assert topology().every_s is None

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from runtime import each_distinct
 from runtime.spark.results import with_at
 from runtime.spark.session import Spark
-from tests.drivers.frames import records_frame
+from runtime.testing.frames import records_frame
 
 
 def distinct(spark: Spark, texts: list[str | None]) -> list[tuple[int, str, int]]:

@@ -18,8 +18,8 @@ from runtime.errors import InvalidRecord
 from runtime.results import Made, Result
 from runtime.spark.results import latest
 from runtime.spark.session import Spark
+from runtime.testing.frames import EPOCH_MS, TOPIC_ID, AnyResult, StoreOnFrames
 from runtime.values import Fields
-from tests.drivers.frames import EPOCH_MS, TOPIC_ID, ResultRecord, StoreOnFrames
 from topology.word_count import WORD_COUNT
 
 
@@ -247,7 +247,7 @@ def made(of: Made) -> list[tuple[str, bytes | None]]:
     return [(name, value) for name, value in of.to_headers()]
 
 
-def counts(*said: tuple[str, int, dict[str, int], int]) -> list[ResultRecord]:
+def counts(*said: tuple[str, int, dict[str, int], int]) -> list[AnyResult]:
     """Return result records: word, count, offsets of the source, generation."""
     return [
         (word.encode(), b'{"count":%d}' % count, made(Made(of, offsets={TOPIC_ID: offsets})))
@@ -265,7 +265,7 @@ def counts(*said: tuple[str, int, dict[str, int], int]) -> list[ResultRecord]:
     ],
 )
 def test_of_several_published_counts_a_generation_begins_with_the_one_that_counts_most(
-    on_frames: Frames, published: list[ResultRecord], kept: int
+    on_frames: Frames, published: list[AnyResult], kept: int
 ) -> None:
     driver = on_frames(generation=3)
     driver.seed = driver.seed_of(published)
@@ -299,7 +299,7 @@ def with_header(name: str, value: bytes | None) -> list[tuple[str, bytes | None]
     return [*(header for header in MADE.to_headers() if header[0] != name), (name, value)]
 
 
-ODD: list[ResultRecord] = [
+ODD: list[AnyResult] = [
     (b"a", VALUE, made(MADE)),
     (b"a", VALUE, [("generation", b"1")]),
     (b"a", VALUE, [("trace", b"\xff"), ("generation", b"1"), ("also", None)]),

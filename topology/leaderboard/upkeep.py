@@ -18,8 +18,9 @@ from runtime.kafka.ids import TopicDescription
 from runtime.spark.session import read_parquet, translated
 from runtime.stream.generations import Generation, Generations
 from runtime.stream.plan import Next, Plan
+from runtime.stream.tables import in_memory
 from runtime.stream.upkeep import Care, Upkeep
-from runtime.stream.work import Work, in_memory, newest_generation, write
+from runtime.stream.work import Work, newest_generation, write
 from topology.leaderboard import boards
 from topology.leaderboard.first_look import FirstLook, NewestEvents
 from topology.leaderboard.query import above_floor
@@ -105,7 +106,7 @@ class LeaderboardUpkeep(Upkeep):
             of_newest = self._newest.floors(players, products, self._kept)
             if of_newest.num_rows:
                 work.generations.directory.write_text(f"{work.generation.name}/{_UNREAD}", "")
-                self._floors = in_memory(work.spark, of_newest)
+                self._floors = in_memory(work.spark.session, of_newest)
 
     def narrow(self, events: DataFrame) -> DataFrame:
         """Drop the events below their board's floor."""

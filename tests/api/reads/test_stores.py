@@ -309,7 +309,7 @@ async def test_a_store_says_what_it_is(cluster: Cluster) -> None:
 
 async def test_the_topology_is_told_as_it_is_declared(cluster: Cluster) -> None:
     facts = (await everywhere(cluster, "/topology")).json()
-    assert (facts["name"], facts["tables"]) == ("word-count", [])
+    assert (facts["name"], facts["pace"], facts["tables"]) == ("word-count", "real time", [])
     assert facts["source"] == {"topic": "lines", "columns": [{"name": "text", "type": "text"}]}
     assert [store["name"] for store in facts["stores"]] == ["counts-store"]
     parts = {part for flow in facts["flows"] for part in flow}

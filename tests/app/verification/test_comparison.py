@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from app.verification.comparison import Board, Boards, Comparison, Difference, Names, Place, Served, compare
-from app.verification.report import SHOWN, Result
+from app.verification.boards.comparison import Board, Boards, Comparison, Difference, Names, Place, Served, compare
+from app.verification.boards.report import SHOWN, Result
 
 A, B, C, D = (Place(float(score), player, f"P{player}", "Game") for score, player in ((9, 1), (7, 2), (7, 3), (5, 4)))
 FORGED = Place(10.0, 77, "Nobody", "Game")
@@ -124,7 +124,7 @@ def test_the_text_shows_both_sides_and_what_was_compared() -> None:
 
 def test_the_text_tells_where_events_are_gone() -> None:
     result = Result(found({6: (B,)}, {6: (A, B)}, NAMES), events=1, unusable=0, lost={3: 40, 0: 12})
-    assert result.equal
+    assert not result.differences
     assert result.text() == (
         "1 board, 1 entry compared with 1 score event (0 of them unusable): equal\n"
         "note: score-events has lost records (partition 0 begins at 12, partition 3 begins at 40);"
@@ -134,7 +134,7 @@ def test_the_text_tells_where_events_are_gone() -> None:
 
 def test_the_text_shows_the_first_differences_and_the_json_all() -> None:
     result = Result(found(dict.fromkeys(range(25), (A,)), {}), events=0, unusable=0, lost={1: 5})
-    assert not result.equal
+    assert result.differences
     assert result.text().count("is not served") == SHOWN
     assert "… and 5 more differences" in result.text()
     fields = json.loads(result.json())

@@ -6,7 +6,7 @@ import random
 from collections import defaultdict
 from pathlib import Path
 
-from app.verification.expected import Expectation
+from app.verification.boards.expected import Expectation
 from runtime.spark.session import Spark
 from runtime.stores.table_rows import TableRow, newest_fields
 from topology.leaderboard.topics import PLAYERS, PRODUCTS

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from app.verification.records import (
+from app.verification.boards.records import (
     MAX_BYTES,
     MAX_DEPTH,
     MAX_TIME_MS,

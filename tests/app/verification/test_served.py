@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from app.errors import NotComparable, SetupError
-from app.verification.comparison import Place
-from app.verification.served import Instances
+from app.verification.boards.comparison import Place
+from app.verification.boards.served import Instances
 from runtime.errors import LeaderboardError
 
 ENTRY = {"playerId": 3, "productId": 6, "playerName": "Isabelle", "gameName": "Mario Kart", "score": 4000.0}

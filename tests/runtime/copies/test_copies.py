@@ -9,12 +9,11 @@ from runtime.copies.store_copy import why_begin_again
 from runtime.kafka.partitioner import partition_for
 from runtime.records import MISPLACED, NO_KEY, NO_VALUE, NOT_AN_ID, NOT_JSON_OBJECT, NOT_UTF8
 from runtime.results import NOT_A_RESULT, Made, Result
+from runtime.serving.in_memory import TOPIC_ID, GivenRecord
 from runtime.stores.protocol import Fill
 from tests.drivers.readings import NOT_PEAKS, PEAKS, PEAKS_TOPIC, SENSORS, STATIONS, peaks, result
 from tests.drivers.stores import (
-    TOPIC_ID,
     CopiesDriver,
-    FedRecord,
     StoresDriver,
     feed,
     stations_to_publish,
@@ -23,9 +22,9 @@ from tests.drivers.stores import (
 from topology.word_count import WORD_COUNT
 
 
-def fed(offset: int, key: bytes, of: Result | None) -> FedRecord:
+def fed(offset: int, key: bytes, of: Result | None) -> GivenRecord:
     """Return a record of a result, or a delete."""
-    return FedRecord(offset, key, None if of is None else value_of(of), headers=of.made.to_headers() if of else ())
+    return GivenRecord(offset, key, None if of is None else value_of(of), headers=of.made.to_headers() if of else ())
 
 
 def test_results_of_one_generation_merge() -> None:
@@ -69,7 +68,7 @@ def test_a_record_that_is_the_whole_result_is_stored_as_it_came() -> None:
     driver = StoresDriver(partitions=1)
     for number, whole in enumerate([result((3, 40)), result((3, 40), (1, 10))]):
         as_it_came = value_of(whole).replace(b",", b" ,")
-        driver.copy(PEAKS).apply([FedRecord(number, b"1", as_it_came, headers=whole.made.to_headers())], 0)
+        driver.copy(PEAKS).apply([GivenRecord(number, b"1", as_it_came, headers=whole.made.to_headers())], 0)
         published = driver.copy(PEAKS).record(1, 0)
         assert published is not None
         assert published.value == as_it_came

@@ -14,11 +14,12 @@ from runtime.kafka.ids import TopicDescription
 from runtime.kafka.partitioner import partition_for
 from runtime.keys import Int64
 from runtime.results import Made, Result
+from runtime.serving.in_memory import TOPIC_ID, finished
 from runtime.serving.view import EVERYTHING
 from runtime.stores.global_table import TableChanges
 from runtime.stores.memory import MemoryStores
 from tests.drivers.readings import PEAKS, PEAKS_TOPIC, SENSORS, STATIONS, readings, result
-from tests.drivers.stores import TOPIC_ID, CopiesDriver, StoresDriver, finished
+from tests.drivers.stores import CopiesDriver, StoresDriver
 from topology.word_count import WORD_COUNT
 
 COUNTS, LETTERS = "counts-store", "letters-store"

@@ -1,10 +1,13 @@
 """What Spark's progress events say."""
 
-from typing import Any
+import json
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
+from pyspark.sql.streaming.query import StreamingQuery
 
-from runtime.spark.query import BatchReport
+from runtime.spark.query import BatchReport, StreamQuery
 
 OFFSETS = {
     "startOffset": {"lines": {"0": 2}},
@@ -61,3 +64,34 @@ def test_a_report_tells_the_ranges_that_it_has_looked_at() -> None:
     report = BatchReport(3, 4, 4, 1, 3, begin={0: 2}, positions={0: 5, 1: 7}, duration_s=1.5)
     found = [(each.partition, each.begin, each.end, each.unusable) for each in report.judged("lines", "id")]
     assert found == [(0, 2, 5, True), (1, 0, 7, True)]
+
+
+class Progress:
+    """A progress event as PySpark hands it out."""
+
+    def __init__(self, batch: int, at_s: int, *, was_run: bool = True) -> None:
+        self.batchId = batch  # PySpark's name
+        self.timestamp = f"2026-01-01T00:00:{at_s:02}.000Z"
+        took = {"triggerExecution": 5, **({"addBatch": 4} if was_run else {})}
+        self.json = json.dumps(
+            {"batchId": batch, "numInputRows": 0, "batchDuration": 5, "durationMs": took, "sources": [NOTHING]}
+        )
+
+
+def test_a_batch_is_reported_once_and_also_after_spark_has_told_that_it_waits_for_it() -> None:
+    running = SimpleNamespace(lastProgress=None, recentProgress=[])
+    query = StreamQuery(cast("StreamingQuery", running), "lines")
+
+    def reported(*told: Progress) -> list[int]:
+        running.recentProgress += told
+        running.lastProgress = running.recentProgress[-1] if running.recentProgress else None
+        return [report.batch for report in query.reports()]
+
+    assert reported() == []
+    assert reported(Progress(7, 0, was_run=False)) == [7], "where the query begins"
+    assert reported() == []
+    assert reported(Progress(7, 10, was_run=False)) == []
+    assert reported(Progress(7, 12)) == [7]
+    assert reported(Progress(8, 13), Progress(9, 14), Progress(10, 24, was_run=False)) == [8, 9]
+    assert reported(Progress(10, 25)) == [10]
+    assert reported() == []

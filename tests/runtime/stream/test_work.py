@@ -19,7 +19,7 @@ from runtime.spark.results import SourceTopic
 from runtime.spark.session import Spark
 from runtime.stream.generations import Generations, Origin
 from runtime.stream.work import Work
-from tests.drivers.frames import records_frame
+from runtime.testing.frames import records_frame
 from tests.drivers.stream_threads import NoTables
 
 TOWNS = Table("big-towns", Key("id", Int64), {"name": Text, "people": Int64})

@@ -18,7 +18,7 @@ from runtime.errors import InvalidRecord
 from runtime.records import FURTHEST_MS, LARGEST_BYTES, TIMESTAMP_REASON, TOO_LARGE
 from runtime.spark.session import Spark
 from runtime.table_records import parse_row
-from tests.drivers.frames import records_frame
+from runtime.testing.frames import records_frame
 from tests.drivers.records import SCORES, TABLES, USED, TableCase, event
 from topology.leaderboard.board import LEADERBOARD
 from topology.leaderboard.events import judge, plain_events, with_player

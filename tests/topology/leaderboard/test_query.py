@@ -9,7 +9,7 @@ import pytest
 
 from runtime.diagram import text
 from runtime.results import Made
-from tests.drivers.frames import EPOCH_MS
+from runtime.testing.frames import EPOCH_MS
 from tests.drivers.topology import Score, TopologyDriver, numbered
 from topology.leaderboard import boards as published_boards
 from topology.leaderboard.board import STORE

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any, Final
 
-import httpx
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from app.errors import NotComparable, SetupError
-from app.verification.comparison import Place, Served
+from app.errors import SetupError
+from app.verification.asking import Asking
+from app.verification.boards.comparison import Place, Served
 
-_TIMEOUT_S: Final = 30.0
 _SHOWN: Final = 200
 
 
@@ -31,7 +30,7 @@ class _Entry(BaseModel):
 _BOARDS: Final = TypeAdapter(dict[str, list[_Entry]])
 
 
-class Instances:
+class Instances(Asking):
     """Asks instances for their boards; a context manager.
 
     Args:
@@ -41,17 +40,9 @@ class Instances:
     """
 
     def __init__(self, urls: tuple[str, ...], depth: int, token: str = "") -> None:
+        super().__init__(token, {400: "give LEADERBOARD_DEPTH the value that the instances have"})
         self._urls = urls
         self._depth = depth
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
-        # A proxy of the environment's is for others: the instances are asked, and nobody between.
-        self._client = httpx.Client(timeout=_TIMEOUT_S, trust_env=False, headers=headers)
-
-    def __enter__(self) -> Instances:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._client.close()
 
     def ask(self) -> list[Served]:
         """Return what each serves now.
@@ -63,8 +54,8 @@ class Instances:
         return [self._ask(url) for url in self._urls]
 
     def _ask(self, url: str) -> Served:
-        body = self._get(url, f"/leaderboard?limit={self._depth}")
-        count = self._get(url, "/leaderboard/count")
+        body = self.get(url, f"/leaderboard?limit={self._depth}").content
+        count = self.get(url, "/leaderboard/count").content
         try:
             fields = json.loads(body, object_pairs_hook=_each_once, parse_constant=_refuse)
             found = _BOARDS.validate_python(fields)
@@ -75,24 +66,6 @@ class Instances:
             raise SetupError(
                 f"{url} answers with something that is no leaderboard ({why})", "see what it is"
             ) from error
-
-    def _get(self, url: str, path: str) -> bytes:
-        try:
-            answer = self._client.get(f"{url}{path}")
-        except (httpx.InvalidURL, httpx.UnsupportedProtocol, UnicodeError) as error:
-            raise SetupError(f"{url} is not a URL that can be asked", "give it as http://host:port") from error
-        except httpx.HTTPError as error:
-            raise NotComparable(f"{url} does not answer ({type(error).__name__} {error})") from error
-        if answer.status_code == 200:
-            return answer.content
-        problem = f"{url}{path} answers {answer.status_code}: {_detail(answer)}"
-        if answer.status_code in (401, 403):
-            raise SetupError(problem, "give LEADERBOARD_API_TOKEN the value that the instances have")
-        if answer.status_code == 400:
-            raise SetupError(problem, "give LEADERBOARD_DEPTH the value that the instances have")
-        if answer.status_code < 500:
-            raise SetupError(problem, "see what it is")
-        raise NotComparable(problem)
 
 
 def _place(entry: _Entry) -> Place:
@@ -117,11 +90,3 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _refuse(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
-
-
-def _detail(answer: httpx.Response) -> str:
-    """Return what a problem says of itself, or the beginning of an answer that is none."""
-    try:
-        return str(answer.json()["detail"])
-    except (ValueError, KeyError, TypeError):
-        return answer.text[:_SHOWN]

@@ -6,7 +6,7 @@ import json
 from itertools import zip_longest
 from typing import Any, Final, NamedTuple
 
-from app.verification.comparison import Comparison, Difference, Place
+from app.verification.boards.comparison import Comparison, Difference, Place
 
 SHOWN: Final = 20
 """How many differences the text shows."""
@@ -30,9 +30,13 @@ class Result(NamedTuple):
     lost: dict[int, int]
 
     @property
-    def equal(self) -> bool:
-        """Whether everything served is as it has to be."""
-        return not self.comparison.differences
+    def differences(self) -> int:
+        """How many there are."""
+        return len(self.comparison.differences)
+
+    def still(self, before: Result) -> Result:
+        """Return this look without the differences that the one before did not have: what agreed once is right."""
+        return self._replace(comparison=self.comparison.still(before.comparison))
 
     def text(self) -> str:
         """Return the result as lines: first the differences, then what was compared, then what is to note."""
@@ -40,7 +44,7 @@ class Result(NamedTuple):
         lines = [line for difference in differences[:SHOWN] for line in _table(difference)]
         if len(differences) > SHOWN:
             lines.append(f"… and {len(differences) - SHOWN} more differences")
-        outcome = "equal" if self.equal else f"{len(differences)} {_plural(len(differences), 'difference')}"
+        outcome = "equal" if not differences else f"{len(differences)} {_plural(len(differences), 'difference')}"
         boards, entries = self.comparison.boards, self.comparison.entries
         lines.append(
             f"{boards} {_plural(boards, 'board')}, {entries} {_plural(entries, 'entry', 'entries')} compared with"
@@ -59,7 +63,7 @@ class Result(NamedTuple):
     def json(self) -> str:
         """Return the result as one JSON object, with every difference."""
         fields = {
-            "equal": self.equal,
+            "equal": not self.differences,
             "boards": self.comparison.boards,
             "entries": self.comparison.entries,
             "score_events": self.events,

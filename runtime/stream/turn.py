@@ -1,7 +1,8 @@
-"""One turn in real time: from the start of a query to what makes it end.
+"""One turn: from the start of a query, in real time or at a pace, to what makes it end.
 
 Real time commits at the end of a batch only, so a planned restart waits for a commit and comes right after it; one that
-falls behind does not wait.
+falls behind does not wait. At a pace nothing waits for a batch, which may not come before there are events, and nothing
+falls behind that micro-batches without a pause would catch up with.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Final, NamedTuple, Protocol
 from pyspark.sql import DataFrame
 
 from runtime.errors import BrokerUnavailable, QueryFailed
-from runtime.spark.query import BatchReport, running
+from runtime.spark.query import BatchReport, StreamQuery, running
 from runtime.stream.freshness import Freshness
 from runtime.stream.generations import Driver
 from runtime.stream.plan import Lateness, Next, Plan
@@ -32,7 +33,7 @@ LOOK_AROUND_EVERY_S: Final = 5.0
 
 
 class Snapshot(NamedTuple):
-    """What a query in real time joins.
+    """What the query of a turn joins.
 
     Attributes:
         joined: the tables, by the parameter of `rows`.
@@ -70,7 +71,7 @@ class Turning(Protocol):
         """Write the dead letters of the batches that have ended."""
 
 
-class RealTime:
+class Turn:
     """One turn.
 
     Args:
@@ -78,28 +79,27 @@ class RealTime:
         work: the generation.
         driver: who runs its queries.
         snapshot: what the query joins.
+        interval_s: the length of a batch in real time, in seconds.
     """
 
-    def __init__(self, stream: Turning, work: Work, driver: Driver, snapshot: Snapshot) -> None:
+    def __init__(self, stream: Turning, work: Work, driver: Driver, snapshot: Snapshot, interval_s: int) -> None:
         self._stream = stream
         self._work = work
         self._driver = driver
         self._snapshot = snapshot
+        self._interval_s = interval_s
+        self._every_s = work.topology.every_s
         self._newer: Snapshot | None = None
         self._plan: Plan | None = None
         self._behind = 0
         self._lateness = Lateness(stream.freshness.delays_s)
         self._look_around_at_s = 0.0
 
-    def run(self, interval_s: int) -> tuple[Plan, Snapshot | None]:
-        """Run until a commit after which something else has to come; return what, and a newer snapshot.
-
-        Args:
-            interval_s: the length of a batch in seconds.
-        """
+    def run(self) -> tuple[Plan, Snapshot | None]:
+        """Run until something else has to come; return what, and a newer snapshot."""
         stream, work = self._stream, self._work
         self._driver.claim(work.generations, work.generation)
-        query = work.real_time(self._snapshot.joined, stream.upkeep.narrow, interval_s)
+        query = self._start()
         work.generations.delete_other_tables(work.generation, self._snapshot.name)
         with running(query):
             while not query.ended():
@@ -112,15 +112,23 @@ class RealTime:
                         return self._plan, self._newer
                 if self._plan is None:
                     self._make_plan()
+                if self._plan is not None and self._every_s is not None:
+                    return self._plan, self._newer
                 stream.write_letters(work)
                 if (gives_way := self._look_around()) is not None:
                     return gives_way, None
-        raise QueryFailed("the query in real time ended by itself")
+        raise QueryFailed("the query ended by itself")
+
+    def _start(self) -> StreamQuery:
+        joined, narrow = self._snapshot.joined, self._stream.upkeep.narrow
+        if self._every_s is None:
+            return self._work.real_time(joined, narrow, self._interval_s)
+        return self._work.at_pace(joined, narrow, self._every_s)
 
     def _committed(self, report: BatchReport) -> None:
         self._stream.count(self._work, report)
         self._stream.upkeep.committed()
-        if report.behind > max(_BEHIND_LIMIT_EVENTS, self._behind):
+        if self._every_s is None and report.behind > max(_BEHIND_LIMIT_EVENTS, self._behind):
             self._plan = self._plan or Plan(Next.CATCH_UP, f"{report.behind:,} events behind")
         self._behind = report.behind
 
@@ -130,7 +138,7 @@ class RealTime:
             self._newer = self._stream.snapshot(self._work)
 
     def _look_around(self) -> Plan | None:
-        """Return a plan when real time does not keep up: at once and not at a commit, a batch may be a minute away.
+        """Return a plan when real time does not keep up: at once and not at a commit, which may be a minute away.
 
         What has come since the last commit is then read again, in bulk.
 
@@ -141,7 +149,7 @@ class RealTime:
             return None
         self._look_around_at_s = time.monotonic() + LOOK_AROUND_EVERY_S
         self._driver.check(self._work.generations)
-        if not self._lateness.grows(self._stream.freshness.delays_s):
+        if self._every_s is not None or not self._lateness.grows(self._stream.freshness.delays_s):
             return None
         try:
             uncommitted = self._stream.topics.events_after(self._stream.status.positions)

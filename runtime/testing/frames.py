@@ -5,39 +5,71 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from runtime import Store, Topology, results
+from runtime import results
+from runtime.declaration import Store, Topology
 from runtime.results import Result
 from runtime.spark.plan_check import check_rows
-from runtime.spark.results import Results, SourceTopic, latest, published, with_at
+from runtime.spark.results import Results, SourceTopic, latest, published
+from runtime.spark.rows import rows_of, usable
 
-EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
-EPOCH_MS = int(EPOCH.timestamp() * 1000)
-TOPIC_ID = "the-id-of-the-source"
+EPOCH: Final = datetime(2026, 1, 1, tzinfo=UTC)
+"""When records are from that do not say."""
+EPOCH_MS: Final = int(EPOCH.timestamp() * 1000)
+TOPIC_ID: Final = "the-id-of-the-source"
 
-Record = tuple[bytes | None, int, int, int]
-"""Value, partition, offset, milliseconds from `EPOCH`."""
-ResultRecord = tuple[bytes, bytes | None, list[tuple[str, bytes | None]]]
+
+class Record(NamedTuple):
+    """A record of a source.
+
+    Attributes:
+        value: its value.
+        partition: where it lies.
+        offset: see `partition`.
+        at_ms: its timestamp, in milliseconds from `EPOCH`.
+        key: its key.
+    """
+
+    value: bytes | None
+    partition: int
+    offset: int
+    at_ms: int
+    key: bytes | None = None
+
+
+Records = Iterable[Record | tuple[bytes | None, int, int, int]]
+ResultRecord = tuple[bytes, bytes, list[tuple[str, bytes]]]
 """Key, value, headers."""
+AnyResult = tuple[bytes, bytes | None, Sequence[tuple[str, bytes | None]]]
+"""The same, or what else a producer may have written there."""
 
 _RECORDS_SCHEMA = pa.schema(
-    {"value": pa.binary(), "partition": pa.int32(), "offset": pa.int64(), "timestamp": pa.timestamp("us", "UTC")}
+    {
+        "key": pa.binary(),
+        "value": pa.binary(),
+        "partition": pa.int32(),
+        "offset": pa.int64(),
+        "timestamp": pa.timestamp("us", "UTC"),
+    }
 )
 _HEADERS = pa.list_(pa.struct({"key": pa.string(), "value": pa.binary()}))
 _PUBLISHED_SCHEMA = pa.schema({"key": pa.binary(), "value": pa.binary(), "headers": _HEADERS})
 
 
-def records_frame(session: SparkSession, records: Iterable[Record]) -> DataFrame:
+def records_frame(session: SparkSession, records: Records) -> DataFrame:
     """Return records with the columns of Spark's Kafka source that a source is read from."""
-    rows = [(v, p, o, EPOCH + timedelta(milliseconds=ms)) for v, p, o, ms in records]
+    rows = [
+        (each.key, each.value, each.partition, each.offset, EPOCH + timedelta(milliseconds=each.at_ms))
+        for each in (Record(*record) for record in records)
+    ]
     return frame(session, rows, _RECORDS_SCHEMA)
 
 
-def published_frame(session: SparkSession, records: Sequence[ResultRecord]) -> DataFrame:
+def published_frame(session: SparkSession, records: Sequence[AnyResult]) -> DataFrame:
     """Return records of a result topic as Spark's Kafka source gives them; without headers they have none at all."""
     rows = [
         (key, value, [{"key": name, "value": text} for name, text in headers] or None)
@@ -60,7 +92,7 @@ def as_they_are(events: DataFrame) -> DataFrame:
 
 @dataclass
 class StoreOnFrames:
-    """Runs the first store of a topology over what it is given, as a stream would.
+    """Runs one store of a topology over what it is given, as a stream would.
 
     Attributes:
         session: Spark.
@@ -71,6 +103,7 @@ class StoreOnFrames:
         joined: the tables that `rows` is given, by parameter.
         seed: the parts that the generation begins with.
         narrow: leaves out events that change nothing.
+        name: of the store; by default the first.
     """
 
     session: SparkSession
@@ -81,11 +114,12 @@ class StoreOnFrames:
     joined: Mapping[str, DataFrame] = field(default_factory=dict)
     seed: DataFrame | None = None
     narrow: Callable[[DataFrame], DataFrame] = as_they_are
+    name: str | None = None
 
     @property
     def store(self) -> Store:
         """The store."""
-        return self.topology.stores[0]
+        return self.topology.stores[0] if self.name is None else self.topology.store(self.name)
 
     @property
     def made(self) -> Results:
@@ -94,13 +128,11 @@ class StoreOnFrames:
             self.store, SourceTopic(self.topology.source.topic, self.topic_id, self.partitions), self.generation
         )
 
-    def query(self, records: Iterable[Record]) -> DataFrame:
+    def query(self, records: Records) -> DataFrame:
         """Return the result records of source records, the seed merged into them."""
         judged = self.topology.source.format.judge(records_frame(self.session, records))
-        events = self.narrow(judged.where("reason IS NULL").drop("reason"))
-        rows = with_at(events, self.topology.source.topic)
+        rows = rows_of(self.topology, self.store, self.narrow(usable(judged)), self.joined)
         if self.store.rows is not None:
-            rows = self.store.rows(rows, **self.joined)
             check_rows(self.store, rows)
         if self.seed is None:
             return self.made.of_parts(self.made.parts(rows))
@@ -111,24 +143,24 @@ class StoreOnFrames:
         ]
         return self.made.of_parts(self.seed.union(parts))
 
-    def results(self, records: Iterable[Record]) -> dict[Any, Result]:
+    def results(self, records: Records) -> dict[Any, Result]:
         """Return what a store takes of the result records of source records."""
         return {
-            self.store.key.type.parse(key.decode()): results.parse(self.store.record, value or b"", headers)  # type: ignore[arg-type]
+            self.store.key.type.parse(key.decode()): results.parse(self.store.record, value, headers)
             for key, value, headers in self.records(records)
         }
 
-    def records(self, records: Iterable[Record]) -> list[ResultRecord]:
+    def records(self, records: Records) -> list[ResultRecord]:
         """Return the result records of source records."""
         return [
             (row.key.encode(), row.value.encode(), [(each.key, bytes(each.value)) for each in row.headers])
             for row in self.query(records).collect()
         ]
 
-    def published(self, records: Sequence[ResultRecord]) -> DataFrame:
+    def published(self, records: Sequence[AnyResult]) -> DataFrame:
         """Return the results that a result topic with these records holds."""
         return published(self.store, published_frame(self.session, records))
 
-    def seed_of(self, records: Sequence[ResultRecord]) -> DataFrame:
+    def seed_of(self, records: Sequence[AnyResult]) -> DataFrame:
         """Return the parts that a generation begins with when these records are published."""
         return self.made.seed(latest(self.store, self.published(records)))

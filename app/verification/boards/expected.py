@@ -13,12 +13,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from app.errors import NotComparable
-from app.verification.comparison import Board, Names, Place
-from app.verification.records import MAX_BYTES, MAX_TIME_MS, Row, Score, judge_row, judge_score, judge_score_at
-from runtime.errors import TopicMissing
+from app.verification.boards.comparison import Board, Names, Place
+from app.verification.boards.records import MAX_BYTES, MAX_TIME_MS, Row, Score, judge_row, judge_score, judge_score_at
+from app.verification.inputs import Inputs
 from runtime.kafka.connection import KafkaConnection
-from runtime.kafka.ids import topic_ids
 from runtime.kafka.offsets import TopicOffsets, topic_offsets
 from runtime.kafka.unreadable import OffsetRange, Record, find_runs, read_ranges, spans_of
 from runtime.spark.bounded_read import around, past_unreadable
@@ -75,7 +73,7 @@ class Expectation:
         self._spark = spark
         self._directory = directory
         self._depth = depth
-        self._topic_ids: dict[str, str] = {}
+        self._inputs = Inputs(spark.settings.kafka, _TOPICS)
         self._read_to: dict[str, dict[int, int]] = {}
         # Every event before is read or noted as lost. It is behind when Kafka was away after a reading.
         self._whole_to: dict[int, int] = {}
@@ -91,7 +89,7 @@ class Expectation:
             QueryFailed: Spark could not read it.
             NotComparable: a topic was created anew since the last call.
         """
-        for topic, offsets in asyncio.run(self._offsets()).items():
+        for topic, offsets in self._inputs.offsets().items():
             self._read(topic, offsets)
 
     def boards(self) -> Expected:
@@ -120,17 +118,6 @@ class Expectation:
         """
         with translated():
             return Names(self._names(PLAYERS, players), self._names(PRODUCTS, products))
-
-    async def _offsets(self) -> dict[str, TopicOffsets]:
-        kafka = self._spark.settings.kafka
-        found = await topic_ids(kafka, _TOPICS)
-        missing = sorted(set(_TOPICS) - found.keys())
-        if missing:
-            raise TopicMissing(missing)
-        for topic, description in found.items():
-            if self._topic_ids.setdefault(topic, description.topic_id) != description.topic_id:
-                raise NotComparable(f"topic {topic} was created anew meanwhile; verify once more")
-        return {topic: await topic_offsets(kafka, topic, found[topic].partitions) for topic in _TOPICS}
 
     def _read(self, topic: str, offsets: TopicOffsets) -> None:
         read_to = self._read_to.setdefault(topic, {})

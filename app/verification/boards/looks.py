@@ -1,0 +1,48 @@
+"""One look after the other at the same topics and boards."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+from app.verification.boards.comparison import Names, Served, compare
+from app.verification.boards.expected import Expectation
+from app.verification.boards.report import Result
+from app.verification.boards.served import Instances
+
+logger = logging.getLogger(__name__)
+
+
+class BoardLooks:
+    """Computes the boards, and compares them with those that are served.
+
+    Args:
+        expectation: the boards as they have to be.
+        instances: who serves them.
+        depth: how many places of a board are compared.
+        events_lost: whether boards may hold entries that `score-events` does not have, even when no offset tells of it.
+    """
+
+    def __init__(self, expectation: Expectation, instances: Instances, depth: int, *, events_lost: bool) -> None:
+        self._expectation = expectation
+        self._instances = instances
+        self._depth = depth
+        self._events_lost = events_lost
+
+    def look(self) -> Result:
+        """Read what is new, compute the boards, ask for those that are served, and compare them."""
+        began_s = time.monotonic()
+        self._expectation.read()
+        expected = self._expectation.boards()
+        logger.info("boards of %d score events computed in %.1f s", expected.events, time.monotonic() - began_s)
+        answers = self._instances.ask()
+        comparison = compare(expected.boards, answers, self._depth, self._names(answers))
+        return Result(comparison, expected.events, expected.unusable, dict(self._expectation.lost))
+
+    def _names(self, answers: list[Served]) -> Names | None:
+        """Return the names on the served boards; they are needed only where the events do not explain every place."""
+        if not self._expectation.lost and not self._events_lost:
+            return None
+        boards = [(of, board) for served in answers for of, board in served.boards.items()]
+        players = {place.player_id for _, board in boards for place in board}
+        return self._expectation.names(players, {of for of, _ in boards})

@@ -1,0 +1,142 @@
+"""The rows as they have to be: a plain Spark batch over all that the topics hold, and what is shown of its results."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from functools import reduce
+from typing import Any, NamedTuple
+
+from pyspark.sql import DataFrame
+
+from app.verification.inputs import Inputs
+from runtime.copies.local_tables import LocalTables
+from runtime.declaration import Store, Topology
+from runtime.kafka.offsets import TopicOffsets, topic_offsets
+from runtime.kafka.unreadable import OffsetRange, read_ranges
+from runtime.serving.in_memory import GivenRecord, InMemory
+from runtime.spark.bounded_read import in_memory, past_unreadable, read_apart, read_around
+from runtime.spark.results import Results, SourceTopic
+from runtime.spark.rows import rows_of, unusable, usable
+from runtime.spark.session import Spark, translated
+from runtime.stream.tables import tables_in_memory
+
+_COLUMNS = ("key", "value", "partition", "offset", "timestamp")
+
+
+class ExpectedStores(NamedTuple):
+    """The rows as they have to be.
+
+    Attributes:
+        rows: by store, ascending by key.
+        records: of the source that were read.
+        unusable: how many of them cannot be used.
+        lost: the first offset that is there of each partition of the source whose first records are gone.
+    """
+
+    rows: dict[str, list[Any]]
+    records: int
+    unusable: int
+    lost: dict[int, int]
+
+
+class _Source(NamedTuple):
+    """The records of the source.
+
+    Attributes:
+        records: those that Spark can be given.
+        unreadable: how many others there are.
+    """
+
+    records: DataFrame
+    unreadable: int
+
+
+class StoresExpectation:
+    """Reads the topics and computes the rows, all of it at each look.
+
+    Args:
+        spark: a session of this process alone.
+        topology: what is computed.
+    """
+
+    def __init__(self, spark: Spark, topology: Topology) -> None:
+        self._spark = spark
+        self._kafka = spark.settings.kafka
+        self._topology = topology
+        self._inputs = Inputs(self._kafka, [topology.source.topic, *(table.topic for table in topology.tables)])
+
+    def rows(self) -> ExpectedStores:
+        """Return the rows of what the topics hold now.
+
+        Raises:
+            BrokerUnavailable: Kafka cannot be reached or did not answer in time.
+            TopicMissing: an input does not exist.
+            QueryFailed: Spark could not read it.
+            NotComparable: a topic was created anew since the last call.
+        """
+        offsets = self._inputs.offsets()
+        tables = [table.topic for table in self._topology.tables]
+        shown = InMemory(self._topology, 1, {topic: self._inputs.described[topic].partitions for topic in tables})
+        for topic in tables:
+            asyncio.run(self._read_table(shown, topic, _ranges(offsets[topic])))
+        topic = self._topology.source.topic
+        ranges = _ranges(offsets[topic])
+        records, found = past_unreadable(
+            lambda: self._compute(shown, _Source(self._spark.records(topic, ranges), 0)),
+            lambda: self._compute_past_unreadable(shown, ranges),
+        )
+        rows = {
+            store.name: [json.loads(body) for _, body in shown.rows(store.name, store.limits and store.limits.most)]
+            for store in self._topology.stores
+        }
+        # After they were read: Spark passes over what goes meanwhile.
+        begin = asyncio.run(topic_offsets(self._kafka, topic, len(ranges))).begin
+        return ExpectedStores(rows, records, found, {p: first for p, first in sorted(begin.items()) if first})
+
+    async def _read_table(self, shown: InMemory, topic: str, ranges: Mapping[int, OffsetRange]) -> None:
+        async for partition, records in read_ranges(self._kafka, topic, ranges):
+            given = [GivenRecord(each.offset, each.key, each.value, each.timestamp) for each in records]
+            shown.read_table(topic, partition, given)
+
+    def _compute_past_unreadable(self, shown: InMemory, ranges: Mapping[int, OffsetRange]) -> tuple[int, int] | None:
+        """Compute where Spark cannot read every record; None when it is not for that."""
+        topic = self._topology.source.topic
+        apart = read_apart(self._kafka, topic, ranges)
+        if apart is None:
+            return None
+        parts = [in_memory(self._spark, apart.readable), *read_around(self._spark, topic, ranges, apart.spans)]
+        records = reduce(DataFrame.union, [part.select(*_COLUMNS) for part in parts])
+        return self._compute(shown, _Source(records, len(apart.records) - len(apart.readable)))
+
+    def _compute(self, shown: InMemory, source: _Source) -> tuple[int, int]:
+        """Compute the results of every store; return how many records there are, and how many cannot be used."""
+        first, *_ = self._topology.stores
+        with translated():
+            for store in self._topology.stores:
+                made = self._results(store, source.records, LocalTables(shown.copies)).toLocalIterator()
+                given = [
+                    GivenRecord(
+                        0,
+                        row.key.encode(),
+                        row.value.encode(),
+                        headers=[(header.key, bytes(header.value)) for header in row.headers],
+                    )
+                    for row in made
+                ]
+                shown.read_results(store.name, given)
+            cannot = unusable(self._topology, first, source.records).count()
+            return source.records.count() + source.unreadable, cannot + source.unreadable
+
+    def _results(self, store: Store, records: DataFrame, tables: LocalTables) -> DataFrame:
+        """Return the result records of a store, as its stream makes them, in one generation."""
+        topic = self._topology.source.topic
+        results = Results(store, SourceTopic(topic, *self._inputs.described[topic]), generation=1)
+        joined = tables_in_memory(self._spark.session, self._topology, store, tables)
+        events = usable(self._topology.source.format.judge(records))
+        return results.of_parts(results.parts(rows_of(self._topology, store, events, joined)))
+
+
+def _ranges(offsets: TopicOffsets) -> dict[int, OffsetRange]:
+    return {partition: OffsetRange(begin, offsets.end[partition]) for partition, begin in offsets.begin.items()}

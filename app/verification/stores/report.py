@@ -1,0 +1,103 @@
+"""The result of comparing stores as text for people and as JSON for programs."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final, NamedTuple
+
+from app.verification.stores.comparison import Comparison, Difference
+
+SHOWN: Final = 20
+"""How many differences the text shows."""
+
+
+class StoresResult(NamedTuple):
+    """What has been compared, and what is different.
+
+    Attributes:
+        source: the topic that was read.
+        comparisons: by store.
+        records: of the source that were read.
+        unusable: how many of them cannot be used.
+        lost: the first offset that is there of each partition of the source whose first records are gone.
+    """
+
+    source: str
+    comparisons: dict[str, Comparison]
+    records: int
+    unusable: int
+    lost: dict[int, int]
+
+    @property
+    def found(self) -> list[Difference]:
+        """The differences of all stores."""
+        return [each for comparison in self.comparisons.values() for each in comparison.differences.values()]
+
+    @property
+    def differences(self) -> int:
+        """How many there are."""
+        return len(self.found)
+
+    def still(self, before: StoresResult) -> StoresResult:
+        """Return this look without the differences that the one before did not have: what agreed once is right."""
+        kept = {
+            name: now._replace(
+                differences={
+                    about: each
+                    for about, each in now.differences.items()
+                    if about in before.comparisons[name].differences
+                }
+            )
+            for name, now in self.comparisons.items()
+        }
+        return self._replace(comparisons=kept)
+
+    def text(self) -> str:
+        """Return the result as lines: first the differences, then what was compared, then what is to note."""
+        lines = [line for difference in self.found[:SHOWN] for line in _lines(difference)]
+        if self.differences > SHOWN:
+            lines.append(f"… and {self.differences - SHOWN} more differences")
+        outcome = "equal" if not self.differences else _counted(self.differences, "difference")
+        rows = ", ".join(f"{_counted(each.rows, 'row')} of {name}" for name, each in self.comparisons.items())
+        records = f"{_counted(self.records, 'record')} of {self.source} ({self.unusable} of them unusable)"
+        return "\n".join([*lines, f"{rows} compared with {records}: {outcome}", *self._notes()])
+
+    def _notes(self) -> list[str]:
+        unproved = {name: each.unproved for name, each in self.comparisons.items() if each.unproved}
+        if not self.lost and not unproved:
+            return []
+        where = ", ".join(f"partition {partition} begins at {first}" for partition, first in self.lost.items())
+        rows = " and ".join(f"{_counted(count, 'row')} of {name}" for name, count in unproved.items())
+        said = f"{rows} cannot be proved by those that are there" if rows else "those that are there explain every row"
+        return [f"note: {self.source} has lost records ({where or 'as was said'}); {said}"]
+
+    def json(self) -> str:
+        """Return the result as one JSON object, with every difference."""
+        fields = {
+            "equal": not self.differences,
+            "stores": {name: {"rows": each.rows, "unproved": each.unproved} for name, each in self.comparisons.items()},
+            "records": self.records,
+            "unusable": self.unusable,
+            "lost_before": {str(partition): first for partition, first in self.lost.items()},
+            "differences": [difference._asdict() for difference in self.found],
+        }
+        return json.dumps(fields, ensure_ascii=False)
+
+
+def _lines(difference: Difference) -> list[str]:
+    if difference.key is None:
+        return [f"{difference.url}: {difference.store}: {difference.what}", ""]
+    return [
+        f"{difference.url}: {difference.store} {_shown(difference.key)} {difference.what}",
+        f"    expected  {_shown(difference.expected)}",
+        f"    served    {_shown(difference.served)}",
+        "",
+    ]
+
+
+def _shown(row: Any) -> str:
+    return "-" if row is None else json.dumps(row, ensure_ascii=False)
+
+
+def _counted(number: int, one: str) -> str:
+    return f"{number} {one}" if number == 1 else f"{number} {one}s"

@@ -1,0 +1,181 @@
+"""A topology on given records: what a service would show of them, without a broker.
+
+    records ─ format ▸ rows ▸ values, by Spark ─▶ result records ─▶ stores in memory ▸ show ─▶ rows
+
+Every step is the service's own. What was given before is what a generation begins with: so results go on from call to
+call, and a table that `rows` joins counts as it was when the events came.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from pyspark.sql import SparkSession
+
+from runtime.copies.local_tables import LocalTables
+from runtime.declaration import Store, Topology
+from runtime.errors import InvalidRecord
+from runtime.keys import KeyValue
+from runtime.serving.in_memory import GivenRecord, InMemory
+from runtime.spark.plan_check import check_declared
+from runtime.spark.rows import unusable
+from runtime.stream.tables import tables_in_memory
+from runtime.table_records import parse_row
+from runtime.testing.frames import EPOCH, Record, ResultRecord, StoreOnFrames, records_frame
+from runtime.testing.session import session_for_tests
+
+
+class DeadLetter(NamedTuple):
+    """A record that could not be used.
+
+    Attributes:
+        topic: that it was sent to.
+        value: its value.
+        reason: why.
+    """
+
+    topic: str
+    value: bytes | None
+    reason: str
+
+
+class TopologyDriver:
+    """Runs a topology over the records that it is given.
+
+    >>> driver = TopologyDriver(WORD_COUNT)  # doctest: +SKIP
+    >>> driver.send("lines", "hello world", "hello kafka")  # doctest: +SKIP
+    >>> driver.row("hello")  # doctest: +SKIP
+    {'word': 'hello', 'count': 2}
+
+    Args:
+        topology: what is tried.
+        session: any Spark session; by default the one that the process has, else one is started, until the process
+            ends.
+
+    Attributes:
+        now: the timestamp of the records that are sent; it stands still until it is set.
+
+    Raises:
+        DeclarationError: the topology cannot run as it is declared.
+        QueryFailed: Spark did not start.
+    """
+
+    def __init__(self, topology: Topology, session: SparkSession | None = None) -> None:
+        self.topology = topology
+        self.now: datetime = EPOCH
+        self._session = session_for_tests(session)
+        for store in topology.stores:
+            check_declared(self._session, topology, store)
+        self._shown = InMemory(topology)
+        self._offsets: dict[tuple[str, int], int] = {}
+        self._waiting: list[Record] = []
+        self._published: dict[str, dict[bytes, ResultRecord]] = {store.name: {} for store in topology.stores}
+        self._dead_letters: list[DeadLetter] = []
+
+    def send(self, topic: str, *values: Any, key: Any = None, partition: int = 0) -> None:
+        """Send records to the source or to a table, at the time `now`.
+
+        Args:
+            topic: the source's or a table's.
+            values: text and bytes as they are, anything else as JSON. None is no value, and deletes a row of a table.
+            key: of each of the records: a text, bytes, or a number.
+            partition: of the source.
+
+        Raises:
+            ValueError: the topology does not read the topic, or the source has no such partition.
+        """
+        source, tables = self.topology.source, [table.topic for table in self.topology.tables]
+        if topic not in (source.topic, *tables):
+            there = ", ".join((source.topic, *tables))
+            raise ValueError(f"topology {self.topology.name} does not read {topic}: it reads {there}")
+        if not 0 <= partition < (source.partitions if topic == source.topic else 1):
+            raise ValueError(f"topic {topic} has no partition {partition} here")
+        for value in values:
+            offset = self._offsets.get((topic, partition), 0)
+            self._offsets[topic, partition] = offset + 1
+            key_bytes, value_bytes = _encoded(key), _encoded(value)
+            if topic == source.topic:
+                at_ms = (self.now - EPOCH) // timedelta(milliseconds=1)
+                self._waiting.append(Record(value_bytes, partition, offset, at_ms, key_bytes))
+            else:
+                self._change_table(topic, offset, key_bytes, value_bytes)
+
+    def rows(self, store: str | None = None) -> list[Any]:
+        """Return what `GET /stores/{store}/keys` answers: every row that is shown, ascending by key.
+
+        Args:
+            store: by its name; the first one when left out.
+
+        Raises:
+            KeyError: there is no such store.
+        """
+        self._settle()
+        return [json.loads(body) for _, body in self._shown.rows(self._store(store).name)]
+
+    def row(self, key: KeyValue, store: str | None = None) -> Any:
+        """Return what `GET /stores/{store}/keys/{key}` answers; None where that is 404.
+
+        Args:
+            key: a text or a number, as the store's key is.
+            store: see `rows`.
+        """
+        self._settle()
+        rendered = self._shown.views[self._store(store).name].get(key)
+        return None if rendered is None else json.loads(rendered.body)
+
+    @property
+    def dead_letters(self) -> list[DeadLetter]:
+        """The records that could not be used, in no particular order."""
+        self._settle()
+        return list(self._dead_letters)
+
+    def _store(self, name: str | None) -> Store:
+        return self.topology.stores[0] if name is None else self.topology.store(name)
+
+    def _change_table(self, topic: str, offset: int, key: bytes | None, value: bytes | None) -> None:
+        if any(store.joined for store in self.topology.stores):
+            # What was sent before the table changed is not joined with what it is then.
+            self._settle()
+        try:
+            parse_row(self.topology.table(topic), key, value)
+        except InvalidRecord as error:
+            self._dead_letters.append(DeadLetter(topic, value, error.reason))
+        time_ms = int(self.now.timestamp() * 1000)
+        self._shown.read_table(topic, 0, [GivenRecord(offset, key, value, time_ms)])
+
+    def _settle(self) -> None:
+        """Work off what was sent."""
+        records, self._waiting = self._waiting, []
+        if not records:
+            return
+        self._note_unusable(records)
+        for store in self.topology.stores:
+            published = self._published[store.name]
+            on_frames = StoreOnFrames(
+                self._session,
+                self.topology,
+                name=store.name,
+                partitions=self.topology.source.partitions,
+                joined=tables_in_memory(self._session, self.topology, store, LocalTables(self._shown.copies)),
+            )
+            on_frames.seed = on_frames.seed_of(list(published.values())) if published else None
+            made = on_frames.records(records)
+            published.update({record[0]: record for record in made})
+            given = [GivenRecord(0, key, value, headers=headers) for key, value, headers in made]
+            self._shown.read_results(store.name, given)
+
+    def _note_unusable(self, records: list[Record]) -> None:
+        frame = records_frame(self._session, records)
+        by_place = {(record.partition, record.offset): record for record in records}
+        for found in unusable(self.topology, self.topology.stores[0], frame).collect():
+            value = by_place[found.partition, found.offset].value
+            self._dead_letters.append(DeadLetter(self.topology.source.topic, value, found.reason))
+
+
+def _encoded(part: Any) -> bytes | None:
+    """Return a key or a value as bytes."""
+    if part is None or isinstance(part, bytes):
+        return part
+    return (part if isinstance(part, str) else json.dumps(part)).encode()

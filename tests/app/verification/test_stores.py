@@ -1,0 +1,136 @@
+"""What is served of any store beside what has to be: pure comparisons, and how they are told."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, ClassVar
+
+import pytest
+from pyspark.sql import Column
+
+from app.verification.stores.comparison import Comparison, ServedStore, compare
+from app.verification.stores.report import SHOWN, StoresResult
+from runtime import Count, Key, Row, Store, Tables, Text, Value
+
+HELLO, WORLD = {"word": "hello", "count": 2}, {"word": "world", "count": 1}
+
+
+class Most(Value):
+    """A lattice: of two numbers the greater one is the greater of both."""
+
+    lattice: ClassVar[bool] = True
+    spark = "bigint"
+    json_type = "integer"
+    columns: ClassVar[dict[str, str]] = {}
+
+    def part(self) -> Column:
+        raise NotImplementedError
+
+    def aggregate(self, part: Column) -> Column:
+        raise NotImplementedError
+
+    def check(self, value: Any) -> int:
+        return int(value)
+
+    def merge(self, held: int, new: int) -> int:
+        return max(held, new)
+
+
+def shout(row: Row, tables: Tables) -> str:
+    return str(row["word"]).upper()
+
+
+COUNTS = Store("counts-store", "counts", Key("word", Text), {"count": Count()})
+MOST = Store("most", "most-output", Key("word", Text), {"count": Most()})
+SHOUTED = Store("shouted", "shouted-output", Key("word", Text), {"count": Count()}, show=shout)
+
+
+def served(*rows: Any, url: str = "http://one", counted: int | None = None) -> ServedStore:
+    return ServedStore(url, json.dumps(rows).encode(), rows, len(rows) if counted is None else counted)
+
+
+@pytest.mark.parametrize(
+    ("store", "expected", "answer", "lost", "what"),
+    [
+        (COUNTS, [HELLO, WORLD], [HELLO, WORLD], False, {}),
+        (COUNTS, [HELLO, WORLD], [HELLO], False, {'"world"': "is not served"}),
+        (COUNTS, [HELLO], [HELLO, WORLD], False, {'"world"': "is served, and should not be"}),
+        (COUNTS, [HELLO], [{**HELLO, "count": 1}], False, {'"hello"': "differs"}),
+        (MOST, [{"word": "a", "count": 0.0}], [{"word": "a", "count": -0.0}], False, {'"a"': "differs"}),
+        (COUNTS, [{"word": "a", "count": 0.1 + 0.2}], [{"word": "a", "count": 0.3}], False, {}),
+        (COUNTS, [{"word": "a", "count": 0.1}], [{"word": "a", "count": 0.3}], False, {'"a"': "differs"}),
+        (COUNTS, [{"word": "a", "count": 1}], [{"word": "a", "count": 1.0}], False, {'"a"': "differs"}),
+        # Where records are gone, nobody can tell what they would have counted; what is there is served all the same.
+        (COUNTS, [HELLO], [{**HELLO, "count": 1}, WORLD], True, 2),
+        (COUNTS, [HELLO, WORLD], [HELLO], True, {'"world"': "is not served"}),
+        # A maximum of more is not lower.
+        (MOST, [HELLO], [{**HELLO, "count": 3}], True, 1),
+        (MOST, [HELLO], [{**HELLO, "count": 1}], True, {'"hello"': "differs"}),
+        (MOST, [HELLO], [{"word": "hello", "other": 1}], True, 1),
+        # By their places, where a row does not say its key.
+        (SHOUTED, ["HELLO", "WORLD"], ["HELLO", "WORLD"], False, {}),
+        (SHOUTED, ["HELLO", "WORLD"], ["HELLO"], False, {"1": "is not served"}),
+        (SHOUTED, ["HELLO"], [], True, 1),
+    ],
+)
+def test_a_row_differs_or_cannot_be_proved(
+    store: Store, expected: list[Any], answer: list[Any], lost: bool, what: dict[str, str] | int
+) -> None:
+    found = compare(store, expected, [served(*answer)], events_lost=lost)
+    said = {key: difference.what for (_, _, key), difference in found.differences.items()}
+    assert (said, found.unproved) == ((what, 0) if isinstance(what, dict) else ({}, what))
+
+
+def test_answers_of_several_instances_are_the_same_bytes_and_agree_with_their_count() -> None:
+    other = ServedStore("http://two", b"[]  ", [], 3)
+    found = compare(COUNTS, [], [served(), other], events_lost=False).differences
+    assert [(each.url, each.what) for each in found.values()] == [
+        ("http://two", "the count is 3, and 0 rows are served"),
+        ("http://two", "the answer is not the bytes that http://one answers with"),
+    ]
+
+
+def result(found: Comparison, lost: dict[int, int] | None = None) -> StoresResult:
+    return StoresResult("lines", {"counts-store": found}, records=3, unusable=1, lost=lost or {})
+
+
+def test_what_agreed_once_is_right() -> None:
+    before = result(compare(COUNTS, [HELLO], [served(WORLD)], events_lost=False))
+    now = result(compare(COUNTS, [HELLO, {"word": "new", "count": 1}], [served()], events_lost=False))
+    assert [each.key for each in now.still(before).found] == ["hello"]
+
+
+def test_the_text_shows_both_sides_and_what_was_compared() -> None:
+    found = compare(COUNTS, [HELLO], [served({**HELLO, "count": 3})], events_lost=False)
+    assert result(found).text().splitlines() == [
+        'http://one: counts-store "hello" differs',
+        '    expected  {"word": "hello", "count": 2}',
+        '    served    {"word": "hello", "count": 3}',
+        "",
+        "1 row of counts-store compared with 3 records of lines (1 of them unusable): 1 difference",
+    ]
+    assert json.loads(result(found).json())["differences"][0]["served"] == {"word": "hello", "count": 3}
+
+
+def test_the_text_tells_what_cannot_be_proved() -> None:
+    found = compare(COUNTS, [HELLO], [served(HELLO, WORLD)], events_lost=True)
+    summary, note = result(found, {0: 12, 3: 40}).text().splitlines()
+    assert summary == "2 rows of counts-store compared with 3 records of lines (1 of them unusable): equal"
+    assert note.startswith("note: lines has lost records (partition 0 begins at 12, partition 3 begins at 40); ")
+    assert note.endswith("; 1 row of counts-store cannot be proved by those that are there")
+
+
+def test_the_text_shows_the_first_differences_and_the_json_all() -> None:
+    rows = [{"word": str(number), "count": 1} for number in range(25)]
+    found = result(compare(COUNTS, rows, [served()], events_lost=False), {1: 5})
+    assert found.text().count("is not served") == SHOWN
+    assert "… and 5 more differences" in found.text()
+    fields = json.loads(found.json())
+    assert len(fields.pop("differences")) == 25
+    assert fields == {
+        "equal": False,
+        "stores": {"counts-store": {"rows": 25, "unproved": 0}},
+        "records": 3,
+        "unusable": 1,
+        "lost_before": {"1": 5},
+    }
