@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -14,7 +15,7 @@ import pytest
 
 from app.java.broker import Broker
 from app.verification.verify import DIFFERENT
-from runtime.kafka.topics import create_missing, inputs_of, outputs_of
+from runtime.kafka.topics import create_missing, outputs_of
 from tests.drivers.faults_topics import Topics
 from tests.drivers.instance import Instance
 from tests.drivers.producer import Inputs
@@ -24,7 +25,6 @@ from topology.word_count import WORD_COUNT
 
 pytestmark = pytest.mark.system
 
-NANOSECONDS = 1_780_000_000_000_000_000
 COUNTS = {"again": 1, "hello": 2, "kafka": 3, "streams": 1, "summit": 1, "world": 1}
 
 
@@ -56,15 +56,14 @@ class World:
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """One instance for the module; the tests run in their order, each adds to what is there."""
     with Broker(tmp_path_factory.mktemp("kafka")) as broker:
-        asyncio.run(create_missing(broker.connection, [*inputs_of(WORD_COUNT), *outputs_of(WORD_COUNT)]))
-        Topics(broker.bootstrap_servers).configure("lines", message_timestamp_after_max_ms=str(2**63 - 1))
+        Topics(broker.bootstrap_servers).create("lines", message_timestamp_after_max_ms=str(2**63 - 1))
+        asyncio.run(create_missing(broker.connection, outputs_of(WORD_COUNT)))
         inputs = Inputs(broker.connection)
         lines = [b"hello world", b"hello kafka streams", b"kafka summit kafka", b"\xff", None]
         inputs.send("lines", [(b"key", line) for line in lines])
         # Spark cannot read the first of these: what lies around it is read apart.
-        send_raw(
-            broker.connection, "lines", 1, [RawRecord(b"never", NANOSECONDS), RawRecord(b"again", 1_780_000_000_000)]
-        )
+        now_ms = int(time.time() * 1000)
+        send_raw(broker.connection, "lines", 1, [RawRecord(b"never", now_ms * 1_000_000), RawRecord(b"again", now_ms)])
         instance = Instance(tmp_path_factory.mktemp("instance"), broker.bootstrap_servers, TOPOLOGY="word-count")
         world = World(broker, instance, inputs)
         with instance:
