@@ -16,13 +16,15 @@ PACKAGES = ("runtime", "topology", "api", "app")
 """A package may import from itself and from those before it."""
 
 _RUNTIME = """
-    errors records keys values results rows histogram
+    errors records types keys values.base values.fields values.of_columns values.accumulators values.lattices values
+    results rows histogram
     kafka kafka.connection kafka.errors kafka.any_records kafka.ids kafka.partitioner kafka.inspected kafka.clients
     kafka.offsets kafka.unreadable kafka.record_times
-    spark spark.sizes spark.text
+    spark spark.sizes spark.casts spark.beside_value spark.json spark.text
     declaration table_records kafka.topics kafka.topic_settings description diagram
     spark.java_environment spark.native_libraries spark.driver_jvm spark.kafka_clients
     spark.session spark.checkpoint spark.query spark.bounded_read spark.offset_log spark.results spark.plan_check
+    testing.values testing
     stores stores.protocol stores.memory stores.rocksdb stores.directory stores.table_rows stores.global_table
     stream stream.stopping stream.failures stream.freshness stream.status stream.settings stream.plan stream.tables
     stream.generations stream.work stream.upkeep stream.watched_topics stream.spark_holder stream.choice

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 from fastapi import APIRouter
 
 from api.components import Components
 from api.http.schemas import Column, DeclaredStore, SourceFacts, TableFacts, TopologyFacts
-from runtime.declaration import Store, Topology
+from runtime.declaration import Store, Stream, Topology
 from runtime.keys import Key
 from runtime.values import Fields
 
-_TYPES: Final = {"string": "text", "bigint": "integer", "int": "integer", "double": "number"}
-"""What Spark's types are called here."""
+_TYPES: Final = {"string": "text", "int": "integer"}
+"""What the types of Spark and of JSON are called here."""
 
 
 def topology_routes(components: Components) -> APIRouter:
@@ -43,7 +42,7 @@ def facts_of(topology: Topology, flows: tuple[tuple[str, str], ...]) -> Topology
     return TopologyFacts(
         name=topology.name,
         about=topology.about,
-        source=SourceFacts(topic=topology.source.topic, columns=_columns(topology.source.format.columns)),
+        source=SourceFacts(topic=topology.source.topic, columns=_columns(topology.source)),
         tables=[
             TableFacts(
                 topic=table.topic,
@@ -76,8 +75,11 @@ def columns_of(store: Store) -> list[Column]:
     record = store.record
     if not isinstance(record, Fields):
         return []
-    return [Column(name=name, type=value.json_type) for name, value in record.values.items()]
+    return [
+        Column(name=name, type=_TYPES.get(value.json_type, value.json_type)) for name, value in record.values.items()
+    ]
 
 
-def _columns(of_source: Mapping[str, str]) -> list[Column]:
-    return [Column(name=name, type=_TYPES.get(of_type, of_type)) for name, of_type in of_source.items()]
+def _columns(source: Stream) -> list[Column]:
+    names = {name: of_type.name for name, of_type in source.types.items()}
+    return [Column(name=name, type=names.get(name, _TYPES.get(spark, spark))) for name, spark in source.columns.items()]

@@ -36,6 +36,7 @@ from api.reads.one_row import OneRow
 from api.serving import ServedStore, Serving
 from runtime.declaration import Store
 from runtime.serving.view import Range
+from runtime.values import Fields
 
 ROW_HEADERS: Final = {
     "X-Served-By": "host:port of the instance whose store answered",
@@ -286,6 +287,7 @@ def _row_schema(store: Store) -> dict[str, Any]:
         return {"type": "array", "maxItems": store.limits.most}
     if store.show is not None:
         return {}
-    fields = {store.key.name: dict(store.key.type.json_schema)}
-    fields |= {column.name: {"type": column.type} for column in columns_of(store)}
+    fields: dict[str, Any] = {store.key.name: dict(store.key.type.json_schema)}
+    if isinstance(store.record, Fields):
+        fields |= {name: dict(value.json_schema) for name, value in store.record.values.items()}
     return {"type": "object", "properties": fields, "required": list(fields)}

@@ -23,12 +23,13 @@ from runtime.spark.results import Results, SourceTopic, has_key, latest, publish
 from runtime.spark.session import TASKS_BESIDE, Spark, read_parquet, stream_parquet, translated
 from runtime.stream.generations import Generation, Generations
 from runtime.stream.tables import TableSource
+from runtime.types import FIELD_DIGITS, Boolean, ColumnType, Decimal, Double, Timestamp
 
 T = TypeVar("T")
 
 _CATCH_UP: Final = {"availableNow": True}
 _APART: Final = "apart"
-_ARROW_TYPES: Final = {Int64: pa.int64(), Text: pa.string()}
+_ARROW_TYPES: Final = {Int64: pa.int64(), Text: pa.string(), Double: pa.float64(), Boolean: pa.bool_()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +130,7 @@ class Work:
         narrow: Callable[[DataFrame], DataFrame],
         seed: DataFrame | None,
     ) -> DataFrame:
-        judged = self.topology.source.format.judge(records)
+        judged = self.topology.source.judge(records)
         counts = F.count(F.lit(1)).alias("total"), F.count("reason").alias("invalid")
         events = judged.observe(EVENTS, *counts).where("reason IS NULL").drop("reason")
         rows = self.rows(narrow(events), joined)
@@ -215,18 +216,13 @@ class Work:
         return self.generations.directory.child(f"{self.generation.name}/{name}/{part}")
 
     def _in_memory(self, table: Table) -> DataFrame:
-        key_type = _ARROW_TYPES[table.key.type]
         if self.store.keys_only:
             # Each once: a join must not double an event.
-            return in_memory(
-                self.spark, pa.table({table.key.name: pa.array(self.tables.keys(table.topic), key_type).unique()})
-            )
+            keys = _arrow(self.tables.keys(table.topic), table.key.type).unique()
+            return in_memory(self.spark, pa.table({table.key.name: keys}))
         rows = dict(self.tables.rows(table.topic))
-        fields = {
-            name: pa.array([row[name] for row in rows.values()], _ARROW_TYPES[of_type])
-            for name, of_type in table.fields.items()
-        }
-        return in_memory(self.spark, pa.table({table.key.name: pa.array(list(rows), key_type), **fields}))
+        fields = {name: _arrow([row[name] for row in rows.values()], of_type) for name, of_type in table.fields.items()}
+        return in_memory(self.spark, pa.table({table.key.name: _arrow(list(rows), table.key.type), **fields}))
 
     # Beside a running query
 
@@ -252,7 +248,7 @@ class Work:
     def _reasons(self, read: DataFrame) -> dict[int, str]:
         """Return the unusable ones of some records of one partition, offset to reason."""
         with translated():
-            records = self.topology.source.format.judge(read)
+            records = self.topology.source.judge(read)
             unusable = records.where("reason IS NOT NULL").select("offset", "reason")
             without_key = self._without_key(records)
             found = (
@@ -284,6 +280,15 @@ def in_memory(spark: Spark, table: pa.Table) -> DataFrame:
 def write(frame: DataFrame, uri: str) -> None:
     """Write a frame as Parquet, in one file."""
     frame.coalesce(1).write.mode("overwrite").parquet(uri)
+
+
+def _arrow(values: Iterable[Any], of_type: ColumnType) -> pa.Array:
+    """Return a column of a table as Spark is given it."""
+    if isinstance(of_type, Decimal):
+        return pa.array(values, pa.decimal128(FIELD_DIGITS, of_type.digits))
+    if of_type is Timestamp:
+        return pa.array(values, pa.string()).cast(pa.timestamp("us", "UTC"))
+    return pa.array(values, _ARROW_TYPES[of_type])
 
 
 def _schema(store: Store, table: Table) -> str:
