@@ -131,8 +131,9 @@ async def _served(application: Application, address: str) -> str:
     if application.shown:
         return await _get(f"{address}{application.shown[0]}")
     names = [store.name for store in application.topology.stores]
-    rows = {name: json.loads(await _get(f"{address}/stores/{name}/keys")) for name in names}
-    return json.dumps(rows, ensure_ascii=False)
+    # As they came: to Python's own floats a decimal would lose digits.
+    rows = [f"{json.dumps(name)}: {await _get(f'{address}/stores/{name}/keys')}" for name in names]
+    return f"{{{', '.join(rows)}}}"
 
 
 async def _get(url: str) -> str:

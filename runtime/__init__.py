@@ -7,24 +7,36 @@ A declaration takes everything from here:
 
 from __future__ import annotations
 
-from runtime.declaration import REAL_TIME, Limits, PlainText, Row, Store, Stream, Table, Tables, Topology
+from runtime.declaration import REAL_TIME, Json, Limits, PlainText, Row, Store, Stream, Table, Tables, Topology
 from runtime.keys import Int64, Key, Text
 from runtime.rows import each_distinct
-from runtime.values import Count, Value, Values
+from runtime.types import Boolean, Decimal, Double, Timestamp
+from runtime.values import Average, Count, Latest, Max, Min, Recent, Sum, Value, Values
 
 __all__ = [
     "REAL_TIME",
+    "Average",
+    "Boolean",
     "Count",
+    "Decimal",
+    "Double",
     "Int64",
+    "Json",
     "Key",
+    "Latest",
     "Limits",
+    "Max",
+    "Min",
     "PlainText",
+    "Recent",
     "Row",
     "Store",
     "Stream",
+    "Sum",
     "Table",
     "Tables",
     "Text",
+    "Timestamp",
     "Topology",
     "Value",
     "Values",

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-from runtime.errors import Fix
-from runtime.keys import Key, KeyType, Text
+from runtime.errors import DeclarationError
+from runtime.keys import Int64, Key, Text
+from runtime.types import FIELD_DIGITS, Boolean, ColumnType, Decimal, Double, Timestamp
 from runtime.values import Fields, Value, Values
 
 if TYPE_CHECKING:
@@ -44,23 +45,25 @@ Tables = Mapping[str, Look]
 """The tables by the name of their topic."""
 
 
-class DeclarationError(Fix):
-    """A topology that cannot run as it is declared; the message says what to change."""
-
-
 class RecordFormat(Protocol):
     """How the records of a source are read.
 
-    `judge` returns every record with `reason string`, why it cannot be used or null, the declared columns, and
-    `partition int, offset bigint, timestamp timestamp`.
+    `judge` returns every record with `reason string`, why it cannot be used or null, the declared columns and that of
+    the key, and `partition int, offset bigint, timestamp timestamp`. A declared column that is called as one of these
+    is called `runtime.spark.beside_value.column_of` it until there is `at`.
     """
 
     @property
     def columns(self) -> Mapping[str, str]:
         """The columns that rows are made of, and their Spark types."""
 
-    def judge(self, records: DataFrame) -> DataFrame:
-        """Return what each record says, of `value binary, partition int, offset bigint, timestamp timestamp`."""
+    def judge(self, records: DataFrame, key: Key | None = None) -> DataFrame:
+        """Return what each record says.
+
+        Args:
+            records: `key binary, value binary, partition int, offset bigint, timestamp timestamp`.
+            key: what the record's key is, where it is a column.
+        """
 
 
 @dataclass(frozen=True)
@@ -72,11 +75,58 @@ class PlainText:
         """The column `text`."""
         return {"text": "string"}
 
-    def judge(self, records: DataFrame) -> DataFrame:
+    def judge(self, records: DataFrame, key: Key | None = None) -> DataFrame:
         """Return what each record says; see `RecordFormat`."""
         from runtime.spark.text import judge
 
-        return judge(records)
+        return judge(records, key)
+
+
+@dataclass(frozen=True)
+class Json:
+    """A record is a JSON object: a column a field, null where an optional one is missing. Other fields are ignored.
+
+    What is no such object is unusable, and so is one without a field, or with a field that is not of its type. Numbers,
+    booleans and times may be in quotes. A `Timestamp` is ISO 8601 with a zone, or milliseconds from 1970. The five
+    bytes that the serializers of schema registries put in front are passed over.
+
+    >>> Json({"user": Text, "city": Text}, optional=["city"]).columns
+    {'user': 'string', 'city': 'string'}
+
+    Attributes:
+        fields: their types by name: `Text`, `Int64`, `Decimal(n)`, `Double`, `Boolean`, `Timestamp`.
+        optional: those of them that may be missing, or null.
+    """
+
+    fields: Mapping[str, ColumnType]
+    optional: Collection[str] = ()
+
+    def __post_init__(self) -> None:
+        if not self.fields:
+            raise DeclarationError('Json has no fields: name at least one, as in Json({"user": Text})')
+        for name, of_type in self.fields.items():
+            _check_source_column(name, "a field of Json")
+            if not isinstance(of_type, ColumnType):
+                raise DeclarationError(
+                    f"field {name} of Json is {of_type!r}: give it a type,"
+                    " Text, Int64, Decimal(n), Double, Boolean or Timestamp"
+                )
+        if isinstance(self.optional, str):
+            raise DeclarationError(f'optional of Json is {self.optional!r}: write ["{self.optional}"]')
+        for name in self.optional:
+            if name not in self.fields:
+                raise DeclarationError(f"optional of Json names {name}, which is none of its fields: give it a type")
+
+    @property
+    def columns(self) -> Mapping[str, str]:
+        """A column a field."""
+        return {name: of_type.spark for name, of_type in self.fields.items()}
+
+    def judge(self, records: DataFrame, key: Key | None = None) -> DataFrame:
+        """Return what each record says; see `RecordFormat`."""
+        from runtime.spark.json import judge
+
+        return judge(records, self.fields, self.optional, key)
 
 
 @dataclass(frozen=True)
@@ -87,14 +137,38 @@ class Stream:
         topic: its name; what cannot be used of it goes to `<topic>-invalid`.
         format: how a record is read.
         partitions: how many it gets where it does not exist.
+        key: what the key of a record is, where it is a column: of a record without one nothing can be used then.
     """
 
     topic: str
     format: RecordFormat
     partitions: int = 4
+    key: Key | None = None
 
     def __post_init__(self) -> None:
         _check(_TOPIC, self.topic, "the topic of a Stream")
+        if self.key is not None:
+            _check_source_column(self.key.name, f"the key of stream {self.topic}")
+            if self.key.name in self.format.columns:
+                raise DeclarationError(
+                    f"stream {self.topic} has a column {self.key.name}, as its key: give the key another name"
+                )
+
+    @property
+    def columns(self) -> Mapping[str, str]:
+        """The columns that rows are made of, and their Spark types; beside them there is `at`."""
+        of_key = {} if self.key is None else {self.key.name: self.key.type.spark}
+        return {**of_key, **self.format.columns}
+
+    @property
+    def types(self) -> dict[str, ColumnType]:
+        """The types of those columns of which a declaration has one."""
+        found = {name: _type_of(spark) for name, spark in self.columns.items()}
+        return {name: of_type for name, of_type in found.items() if of_type is not None}
+
+    def judge(self, records: DataFrame) -> DataFrame:
+        """Return what each record says; see `RecordFormat`."""
+        return self.format.judge(records, self.key)
 
     @property
     def invalid_topic(self) -> str:
@@ -111,14 +185,14 @@ class Table:
     Attributes:
         topic: its name, and the table's.
         key: what tells its rows apart.
-        fields: what a row has beside the key; texts.
+        fields: what a row has beside the key, and its types.
         key_field: a field of the JSON object that has to repeat the key, if there is one.
         partitions: how many the topic gets where it does not exist.
     """
 
     topic: str
     key: Key
-    fields: Mapping[str, KeyType]
+    fields: Mapping[str, ColumnType]
     key_field: str | None = None
     partitions: int = 4
 
@@ -128,6 +202,11 @@ class Table:
             _check(_COLUMN, name, f"a column of table {self.topic}")
         if not self.fields:
             raise DeclarationError(f"table {self.topic} has no fields: name at least one")
+        for name, of_type in self.fields.items():
+            if not isinstance(of_type, ColumnType):
+                raise DeclarationError(
+                    f'field {name} of table {self.topic} is {of_type!r}: give it a type, as {{"{name}": Text}}'
+                )
         if self.key.name in self.fields:
             raise DeclarationError(f"table {self.topic} has a field {self.key.name}, as its key: give it another name")
 
@@ -206,7 +285,7 @@ class Store:
         """The parameters of `rows` beside the source: tables, with `_` for `-` and `.`."""
         return tuple(inspect.signature(self.rows).parameters)[1:] if self.rows is not None else ()
 
-    def given(self, table: Table) -> dict[str, KeyType]:
+    def given(self, table: Table) -> dict[str, ColumnType]:
         """Return the columns of a table that `rows` is given, and their types."""
         return {table.key.name: table.key.type, **({} if self.keys_only else table.fields)}
 
@@ -248,6 +327,7 @@ class Topology:
         self._check_names()
         for store in self.stores:
             self._check_store(store)
+        object.__setattr__(self, "stores", [self._with_types(store) for store in self.stores])
 
     @property
     def every_s(self) -> int | None:
@@ -306,14 +386,45 @@ class Topology:
                     " name the parameter as the table's topic"
                 )
         if store.rows is None:
-            columns = self.source.format.columns
-            for name in (store.key.name, *store.record.columns):
+            columns = self.source.columns
+            for name, wanted in {store.key.name: "", **store.record.columns}.items():
                 if name not in columns:
                     there = ", ".join(columns)
                     raise DeclarationError(
                         f"store {store.name} wants column {name}, which {self.source.topic} does not have"
                         f" (it has {there}): name one of these, or make it in rows"
                     )
+                if wanted not in ("", columns[name]):
+                    raise DeclarationError(
+                        f"store {store.name} wants column {name} as {wanted}, and {self.source.topic} has it as"
+                        f" {columns[name]}: leave its type to the source, or make another column in rows"
+                    )
+
+    def _with_types(self, store: Store) -> Store:
+        """Return a store whose values know what their columns hold: without `rows` they are the source's."""
+        if isinstance(store.values, Values):
+            return store
+        columns = self.source.types if store.rows is None else {}
+        values = {name: value.of(columns) for name, value in store.values.items()}
+        for name, value in values.items():
+            try:
+                value.check_type()
+            except DeclarationError as error:
+                raise DeclarationError(f"value {name} of store {store.name}: {error}") from error
+        return store if values == store.values else replace(store, values=values)
+
+
+def _type_of(spark: str) -> ColumnType | None:
+    """Return the type that Spark calls so, None when it is none of a declaration's."""
+    of_decimal = re.fullmatch(rf"decimal\({FIELD_DIGITS},([0-9]+)\)", spark)
+    types = {each.spark: each for each in (Int64, Text, Double, Boolean, Timestamp)}
+    return Decimal(int(of_decimal[1])) if of_decimal else types.get(spark)
+
+
+def _check_source_column(name: str, what: str) -> None:
+    _check(_COLUMN, name, what)
+    if name == "at" or name.startswith("__"):
+        raise DeclarationError(f"{what} is {name!r}: at, and what begins with __, are columns of the runtime's own")
 
 
 def _check(pattern: re.Pattern[str], text: object, what: str) -> None:
@@ -325,4 +436,17 @@ def _repeated(names: Sequence[str]) -> Iterator[str]:
     return (name for position, name in enumerate(names) if name in names[:position])
 
 
-__all__ = ["REAL_TIME", "Limits", "PlainText", "Row", "Store", "Stream", "Table", "Tables", "Text", "Topology"]
+__all__ = [
+    "REAL_TIME",
+    "DeclarationError",
+    "Json",
+    "Limits",
+    "PlainText",
+    "Row",
+    "Store",
+    "Stream",
+    "Table",
+    "Tables",
+    "Text",
+    "Topology",
+]

@@ -64,7 +64,7 @@ _ANSWER: Final = "interactive queries"
 def describe(topology: Topology) -> Description:
     """Return the description that follows from a declaration."""
     source, tables = topology.source, topology.tables
-    columns = ", ".join(f"{name} {of_type}" for name, of_type in source.format.columns.items())
+    columns = ", ".join(f"{name} {of_type}" for name, of_type in source.columns.items())
     branches = [_branch(topology, number) for number in range(len(topology.stores))]
     nodes = (
         Node(source.topic, "stream", "stream", f"stream                 {columns}"),

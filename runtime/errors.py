@@ -63,6 +63,10 @@ class Superseded(Retry):
     """Another driver works on the checkpoint: whoever has the stream task is told so by the group."""
 
 
+class DeclarationError(Fix):
+    """A topology that cannot run as it is declared; the message says what to change."""
+
+
 class InvalidRecord(Fix):
     """A record's bytes cannot be used.
 

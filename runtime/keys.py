@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from runtime.errors import InvalidRecord
 from runtime.records import ID_MAX, ID_MIN, NO_KEY, parse_id
+from runtime.types import ColumnType, check_integer, check_text
 
 KeyValue = Any
 """A key as Python has it: an `int` or a `str`, whatever its type says. All keys of one store are of one type."""
@@ -26,30 +27,26 @@ _PAST_SURROGATES: Final = 0xE000
 _INTEGER_BYTES: Final = 8
 
 
-@dataclass(frozen=True, slots=True)
-class KeyType:
-    """What keys are.
+@dataclass(frozen=True, repr=False)
+class KeyType(ColumnType):
+    """A type of columns that may be keys as well.
 
     Attributes:
-        name: for people and for JSON, `integer` or `text`.
-        spark: the type of a column of such keys.
-        json_schema: of the key's text, as OpenAPI has it.
         parse: the key that a text is; raises `InvalidRecord`.
         text: the text of a key, in its one form.
         encode: the key as bytes; their order is the keys'.
         decode: the key that such bytes are; raises ValueError when they are none.
     """
 
-    name: str
-    spark: str
-    json_schema: tuple[tuple[str, str | int], ...]
     parse: Callable[[str], KeyValue]
     text: Callable[[KeyValue], str]
     encode: Callable[[KeyValue], bytes]
     decode: Callable[[bytes], KeyValue]
 
-    def __repr__(self) -> str:
-        return {"integer": "Int64", "text": "Text"}[self.name]
+    @property
+    def key_schema(self) -> dict[str, Any]:
+        """The JSON Schema of a key: no text that is one is empty."""
+        return {**dict(self.json_schema), **({"minLength": 1} if self.spark == "string" else {})}
 
 
 def _encode_integer(key: int) -> bytes:
@@ -70,20 +67,32 @@ def _parse_text(text: str) -> str:
 
 
 Int64: Final = KeyType(
-    "integer",
-    "bigint",
-    (("type", "integer"), ("format", "int64")),
-    parse_id,
-    str,
-    _encode_integer,
-    _decode_integer,
+    name="integer",
+    spark="bigint",
+    json_schema=(("type", "integer"), ("format", "int64")),
+    wanted="64-bit integer",
+    check=check_integer,
+    published="bigint",
+    parse=parse_id,
+    text=str,
+    encode=_encode_integer,
+    decode=_decode_integer,
 )
-"""A signed 64-bit integer; its text is the shortest decimal form."""
+"""A signed 64-bit integer; the text of a key is its shortest decimal form."""
 
 Text: Final = KeyType(
-    "text", "string", (("type", "string"), ("minLength", 1)), _parse_text, str, str.encode, bytes.decode
+    name="text",
+    spark="string",
+    json_schema=(("type", "string"),),
+    wanted="text",
+    check=check_text,
+    published="string",
+    parse=_parse_text,
+    text=str,
+    encode=str.encode,
+    decode=bytes.decode,
 )
-"""A text that is not empty; in order of its UTF-8 bytes, which is that of its code points."""
+"""A text; as a key it is not empty, and in order of its UTF-8 bytes, which is that of its code points."""
 
 LOWEST: Final = {Int64: ID_MIN, Text: ""}
 """Below or at each key of a type."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
+from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
 from runtime.errors import InvalidRecord
@@ -49,8 +51,12 @@ def is_unicode(text: str) -> bool:
     return True
 
 
-def json_object(value: bytes) -> dict[str, Any]:
+def json_object(value: bytes, *, exact: bool = False) -> dict[str, Any]:
     """Return the JSON object that a record's value is.
+
+    Args:
+        value: of the record.
+        exact: have numbers with a fraction or an exponent as decimals, with all their digits, in place of floats.
 
     Raises:
         InvalidRecord: it is none.
@@ -58,7 +64,7 @@ def json_object(value: bytes) -> dict[str, Any]:
     if not value:
         raise InvalidRecord(NO_VALUE)
     try:
-        fields = _JSON.decode(text_of(value))
+        fields = (_EXACT_JSON if exact else _JSON).decode(text_of(value))
     except (ValueError, RecursionError) as error:
         raise InvalidRecord(NOT_JSON_OBJECT, error) from error
     if not isinstance(fields, dict):
@@ -74,9 +80,62 @@ def text_of(value: bytes) -> str:
         raise InvalidRecord(NOT_UTF8, error) from error
 
 
+def json_bytes(value: Any, spell: Callable[[Decimal], str] = "{:f}".format) -> bytes:
+    """Return JSON as bytes, decimals with all their digits.
+
+    >>> json_bytes({"total": Decimal("30.00")})
+    b'{"total":30.00}'
+
+    Args:
+        value: dicts, lists, texts, numbers, decimals, true, false and None.
+        spell: makes a number of a decimal.
+    """
+    try:
+        return _ENCODER.encode(value).encode()
+    except _DecimalFound:
+        return _exact_text(value, spell).encode()
+
+
+def _exact_text(value: Any, spell: Callable[[Decimal], str]) -> str:
+    # Python's encoder has no way to write a number that is none of its own.
+    match value:
+        case Decimal():
+            return spell(value)
+        case dict():
+            names = (name if isinstance(name, str) else _ENCODER.encode(name) for name in value)
+            fields = zip(names, value.values(), strict=True)
+            return f"{{{','.join(f'{_ENCODER.encode(name)}:{_exact_text(each, spell)}' for name, each in fields)}}}"
+        case list() | tuple():
+            return f"[{','.join(_exact_text(each, spell) for each in value)}]"
+        case _:
+            return _ENCODER.encode(value)
+
+
+class _DecimalFound(Exception):
+    pass
+
+
+def _not_json(value: Any) -> Any:
+    if isinstance(value, Decimal):
+        raise _DecimalFound
+    raise TypeError(f"{type(value).__name__} is no JSON")
+
+
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=_not_json)
+
+
 def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
 
 
+def _exact_number(text: str) -> Decimal | float:
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        # An exponent of more than eighteen digits.
+        return float(text)
+
+
 _JSON: Final = json.JSONDecoder(parse_constant=_refuse_constant)
 """One for all records: `json.loads` would make one for each."""
+_EXACT_JSON: Final = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_exact_number)

@@ -7,8 +7,9 @@ from typing import Any
 
 from runtime.declaration import Table
 from runtime.errors import InvalidRecord
-from runtime.keys import Int64, KeyType, KeyValue
-from runtime.records import ID_MAX, ID_MIN, LARGEST_BYTES, NO_KEY, TOO_LARGE, is_unicode, json_object, text_of
+from runtime.keys import KeyValue
+from runtime.records import LARGEST_BYTES, NO_KEY, TOO_LARGE, json_object, text_of
+from runtime.types import ColumnType
 
 
 def parse_row(table: Table, key: bytes | None, value: bytes | None) -> tuple[KeyValue, Mapping[str, Any] | None]:
@@ -24,7 +25,7 @@ def parse_row(table: Table, key: bytes | None, value: bytes | None) -> tuple[Key
     row_key = table.key.type.parse(text_of(key))
     if value is None:
         return row_key, None
-    fields = json_object(value)
+    fields = json_object(value, exact=True)
     if table.key_field is not None:
         claimed = fields.get(table.key_field)
         if isinstance(claimed, bool) or str(claimed) != table.key.type.text(row_key):
@@ -34,10 +35,8 @@ def parse_row(table: Table, key: bytes | None, value: bytes | None) -> tuple[Key
     return row_key, {name: _checked(name, of_type, fields.get(name)) for name, of_type in table.fields.items()}
 
 
-def _checked(name: str, of_type: KeyType, value: Any) -> Any:
-    if of_type is Int64:
-        if isinstance(value, bool) or not isinstance(value, int) or not ID_MIN <= value <= ID_MAX:
-            raise InvalidRecord(f"{name} is missing or no 64-bit integer")
-    elif not isinstance(value, str) or not is_unicode(value):
-        raise InvalidRecord(f"{name} is missing or no text")
-    return value
+def _checked(name: str, of_type: ColumnType, value: Any) -> Any:
+    try:
+        return of_type.check(value)
+    except (TypeError, ValueError, ArithmeticError) as error:
+        raise InvalidRecord(f"{name} is missing or no {of_type.wanted}", error) from error

@@ -16,10 +16,11 @@ PACKAGES = ("runtime", "topology", "api", "app")
 """A package may import from itself and from those before it."""
 
 _RUNTIME = """
-    errors records keys values results rows histogram
+    errors records types keys values.base values.fields values.of_columns values.accumulators values.lattices values
+    results rows histogram
     kafka kafka.connection kafka.errors kafka.any_records kafka.ids kafka.partitioner kafka.inspected kafka.clients
     kafka.offsets kafka.unreadable kafka.record_times
-    spark spark.sizes spark.text
+    spark spark.sizes spark.casts spark.beside_value spark.json spark.text
     declaration table_records kafka.topics kafka.topic_settings description diagram
     spark.java_environment spark.native_libraries spark.driver_jvm spark.kafka_clients
     spark.session spark.checkpoint spark.query spark.bounded_read spark.offset_log spark.results spark.rows
@@ -36,7 +37,7 @@ _RUNTIME = """
     serving serving.view serving.looked_at serving.local_view serving.stored_view serving.rendered_view
     serving.table_view serving.views
     serving.in_memory
-    testing.frames testing.session testing.driver testing
+    testing.frames testing.session testing.driver testing.values testing
 """
 _TOPOLOGY = """
     leaderboard leaderboard.topics leaderboard.description leaderboard.events leaderboard.first_look

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from fastapi import APIRouter
 
 from api.components import Components
 from api.http.schemas import Column, DeclaredStore, SourceFacts, TableFacts, TopologyFacts
-from runtime.declaration import Store, Table, Topology
+from runtime.declaration import Store, Stream, Table, Topology
 from runtime.keys import Key
 from runtime.values import Fields
 
-_TYPES: Final = {"string": "text", "bigint": "integer", "int": "integer", "double": "number"}
-"""What Spark's types are called here."""
+_TYPES: Final = {"string": "text", "int": "integer"}
+"""What the types of Spark and of JSON are called here."""
 
 
 def topology_routes(components: Components) -> APIRouter:
@@ -48,7 +48,7 @@ def facts_of(topology: Topology, flows: tuple[tuple[str, str], ...]) -> Topology
         name=topology.name,
         about=topology.about,
         pace=topology.pace,
-        source=SourceFacts(topic=topology.source.topic, columns=_columns(topology.source.format.columns)),
+        source=SourceFacts(topic=topology.source.topic, columns=_columns(topology.source)),
         tables=[
             TableFacts(
                 topic=table.topic,
@@ -81,7 +81,9 @@ def columns_of(store: Store) -> list[Column]:
     record = store.record
     if not isinstance(record, Fields):
         return []
-    return [Column(name=name, type=value.json_type) for name, value in record.values.items()]
+    return [
+        Column(name=name, type=_TYPES.get(value.json_type, value.json_type)) for name, value in record.values.items()
+    ]
 
 
 def table_columns(table: Table) -> list[Column]:
@@ -89,12 +91,23 @@ def table_columns(table: Table) -> list[Column]:
     return [Column(name=name, type=of_type.name) for name, of_type in table.fields.items()]
 
 
-def row_schema(key: Key, columns: Iterable[Column]) -> dict[str, Any]:
-    """Return the JSON Schema of a row of a key and these columns."""
-    fields = {key.name: dict(key.type.json_schema)}
-    fields |= {column.name: {"type": "string" if column.type == "text" else column.type} for column in columns}
+def store_schema(store: Store) -> dict[str, Any]:
+    """Return the JSON Schema of a row of a store, as it is without `show`."""
+    record = store.record
+    values = record.values if isinstance(record, Fields) else {}
+    return _row_schema(store.key, {name: value.json_schema for name, value in values.items()})
+
+
+def table_schema(table: Table) -> dict[str, Any]:
+    """Return the JSON Schema of a row of a table."""
+    return _row_schema(table.key, {name: dict(of_type.json_schema) for name, of_type in table.fields.items()})
+
+
+def _row_schema(key: Key, columns: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    fields = {key.name: key.type.key_schema, **{name: dict(schema) for name, schema in columns.items()}}
     return {"type": "object", "properties": fields, "required": list(fields)}
 
 
-def _columns(of_source: Mapping[str, str]) -> list[Column]:
-    return [Column(name=name, type=_TYPES.get(of_type, of_type)) for name, of_type in of_source.items()]
+def _columns(source: Stream) -> list[Column]:
+    names = {name: of_type.name for name, of_type in source.types.items()}
+    return [Column(name=name, type=names.get(name, _TYPES.get(spark, spark))) for name, spark in source.columns.items()]

@@ -30,7 +30,7 @@ from api.http.schemas import KeyHosts, StoreFacts
 from api.live.event_stream import Words
 from api.live.events import HOW_IT_GOES_ON, described_stream, stream_for
 from api.live.feeds import Feeds, Scope
-from api.operate.declared import columns_of, key_column, row_schema
+from api.operate.declared import columns_of, key_column, store_schema
 from api.operate.examples import example_of, example_row
 from api.reads.framing import Rows
 from api.reads.gather import Gather
@@ -130,12 +130,12 @@ def _routes_of(of: _ServedRoutes, serving: Serving) -> APIRouter:
     router = APIRouter(prefix=of.path, route_class=KeyRoute)
     limit_parameter, default_limit = limit_of(limits, "a row"), None if limits is None else limits.default
     is_key = BeforeValidator(parser_of(store.key.type))
-    schema = WithJsonSchema(dict(store.key.type.json_schema))
+    schema = WithJsonSchema(store.key.type.key_schema)
     schema_of_row = _row_schema(store)
     many = {"type": "array", "items": {"anyOf": [schema_of_row, {"type": "null"}]}}
     example, key_example = example_row(serving.components.topology, store), example_of(key_column(store.key))
     key_parameter = Path(description=f"a {store.key.name}, percent-encoded")
-    path_schema = WithJsonSchema({**dict(store.key.type.json_schema), "examples": [key_example]})
+    path_schema = WithJsonSchema({**store.key.type.key_schema, "examples": [key_example]})
     is_text = store.key.type is Text
 
     @router.get("", summary=f"Store {store.name}")
@@ -343,4 +343,4 @@ def _row_schema(store: Store) -> dict[str, Any]:
         return {"type": "array", "maxItems": store.limits.most}
     if store.show is not None:
         return {}
-    return row_schema(store.key, columns_of(store))
+    return store_schema(store)

@@ -11,7 +11,7 @@ from api.http.errors import NoSuchRow, NoSuchTable, TableUnavailable
 from api.http.key_route import KeyRoute
 from api.http.parameters import parser_of
 from api.http.schemas import TableCount
-from api.operate.declared import key_column, row_schema, table_columns
+from api.operate.declared import key_column, table_columns, table_schema
 from api.operate.examples import example_of, example_table_row
 from api.reads.stores import KEEP_HEADER, described
 from api.serving import Serving
@@ -136,7 +136,7 @@ def _routes_of(of: _Answers, serving: Serving) -> APIRouter:
             200: described(
                 "The row",
                 _ETAG | _HEADERS | KEEP_HEADER,
-                row_schema(table.key, table_columns(table)),
+                table_schema(table),
                 example_table_row(table),
             ),
             304: {"description": "The row is the one that `If-None-Match` names"},
@@ -150,7 +150,7 @@ def _routes_of(of: _Answers, serving: Serving) -> APIRouter:
         key: Annotated[
             Any,
             BeforeValidator(parser_of(table.key.type)),
-            WithJsonSchema({**dict(table.key.type.json_schema), "examples": [key_example]}),
+            WithJsonSchema({**table.key.type.key_schema, "examples": [key_example]}),
             Path(description=f"a {table.key.name}, percent-encoded"),
         ],
     ) -> Response:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any
 
 from runtime.copies.copies import Copies
 from runtime.declaration import Row, Store
@@ -13,13 +12,6 @@ from runtime.kafka import partitioner
 from runtime.keys import KeyValue
 from runtime.results import Result
 from runtime.serving.view import PartitionStatus, Role, View, Watcher
-
-_JSON: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
-
-
-def to_json(shown: Any) -> bytes:
-    """Return what is served as JSON."""
-    return _JSON.encode(shown).encode()
 
 
 class LocalView(View):

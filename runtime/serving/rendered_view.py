@@ -19,8 +19,9 @@ from runtime.copies.copies import Copies
 from runtime.declaration import Limits, Show, Store
 from runtime.errors import LeaderboardError, StateUnusable
 from runtime.keys import KeyValue
+from runtime.records import json_bytes
 from runtime.results import Result, values_of
-from runtime.serving.local_view import LocalView, to_json
+from runtime.serving.local_view import LocalView
 from runtime.serving.looked_at import NOTHING, LookedAt, Lookups
 from runtime.serving.view import EVERYTHING, Range, Rendered, tagged
 
@@ -299,7 +300,7 @@ class RenderedView(LocalView):
     def _rendered_at(self, shown: Any, limit: int | None) -> Rendered | None:
         if shown is None:
             return None
-        return tagged(to_json(shown[:limit] if self._is_list and isinstance(shown, list) else shown))
+        return tagged(json_bytes(shown[:limit] if self._is_list and isinstance(shown, list) else shown))
 
     def _hide(self, kept: _Partition, key: KeyValue) -> None:
         self._rendered.pop(key, None)

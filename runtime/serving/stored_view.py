@@ -8,8 +8,9 @@ from itertools import islice
 from typing import Any
 
 from runtime.keys import KeyValue
+from runtime.records import json_bytes
 from runtime.results import Result, values_of
-from runtime.serving.local_view import LocalView, to_json
+from runtime.serving.local_view import LocalView
 from runtime.serving.view import Range, Rendered, tagged
 from runtime.stores.protocol import StateStore
 
@@ -66,4 +67,4 @@ class StoredView(LocalView):
 
     def _body(self, key: KeyValue, stored: bytes) -> bytes:
         # Not the record's own bytes: two instances that have the same values have the same bytes, and tags.
-        return to_json(self._row(key, self._values.row(values_of(stored))))
+        return json_bytes(self._row(key, self._values.row(values_of(stored))))

@@ -6,7 +6,7 @@ import asyncio
 
 from runtime.copies.copies import Copies
 from runtime.keys import KeyValue
-from runtime.serving.local_view import to_json
+from runtime.records import json_bytes
 from runtime.serving.view import Rendered, tagged
 from runtime.stores.protocol import Fill
 
@@ -40,7 +40,7 @@ class TableView:
     def get(self, key: KeyValue) -> Rendered | None:
         """Return the row of a key, or None when there is none; raises StateUnusable."""
         fields = self._rows.get(key)
-        return None if fields is None else tagged(to_json({self.table.key.name: key, **fields}))
+        return None if fields is None else tagged(json_bytes({self.table.key.name: key, **fields}))
 
     async def count(self) -> int:
         """Return how many rows there are; raises StateUnusable."""

@@ -7,6 +7,7 @@ words of its own, and what a replay would decide otherwise it would run.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -15,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from runtime.declaration import DeclarationError, Store, Topology
 from runtime.rows import DISTINCT
+from runtime.spark.beside_value import column_of
 from runtime.spark.results import with_at
 
 _AGGREGATES: Final = ("Aggregate", "Distinct", "Deduplicate", "DeduplicateWithinWatermark", "Window")
@@ -86,7 +88,8 @@ def check_declared(session: SparkSession, topology: Topology, store: Store) -> N
     """
     if store.rows is None:
         return
-    columns = {**topology.source.format.columns, "partition": "int", "offset": "bigint", "timestamp": "timestamp"}
+    declared = {column_of(name): of_type for name, of_type in topology.source.columns.items()}
+    columns = {**declared, "partition": "int", "offset": "bigint", "timestamp": "timestamp"}
     source = with_at(_empty(session, columns), topology.source.topic)
     joined = {
         name: _empty(session, {column: of_type.spark for column, of_type in store.given(table).items()})
@@ -119,7 +122,18 @@ def _check_columns(store: Store, rows: DataFrame, of: str) -> None:
 
 
 def _widens(given: str, wanted: str) -> bool:
-    return wanted == "bigint" and given in ("tinyint", "smallint", "int")
+    """Return whether a type becomes another one without a loss."""
+    digits = {"tinyint": (3, 0), "smallint": (5, 0), "int": (10, 0)}.get(given) or _digits(given)
+    if digits is None or wanted == "bigint":
+        return wanted == "bigint" and given in ("tinyint", "smallint", "int")
+    room = _digits(wanted)
+    return room is not None and digits[1] <= room[1] and digits[0] - digits[1] <= room[0] - room[1]
+
+
+def _digits(decimal: str) -> tuple[int, int] | None:
+    """Return how many digits a decimal of Spark's has, in all and behind the point; None of other types."""
+    found = re.fullmatch(r"decimal\(([0-9]+),([0-9]+)\)", decimal)
+    return None if found is None else (int(found[1]), int(found[2]))
 
 
 def _classes(rows: DataFrame) -> Iterator[str]:

@@ -16,6 +16,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from runtime.declaration import Store
+from runtime.spark.beside_value import OF_RECORD, declared_name
 
 HEADERS: Final = ("generation", "version", "events", "newest_ms", "offsets")
 RECORD: Final = "key string, value string, headers array<struct<key: string, value: binary>>"
@@ -48,7 +49,7 @@ def with_at(events: DataFrame, topic: str) -> DataFrame:
         topic: where they come from.
     """
     at = F.struct(F.lit(topic).alias("source"), "partition", "offset", "timestamp")
-    others = [name for name in events.columns if name not in ("partition", "offset", "timestamp")]
+    others = [F.col(name).alias(declared_name(name)) for name in events.columns if name not in OF_RECORD]
     return events.select(*others, at.alias("at"))
 
 
@@ -95,7 +96,8 @@ class Results:
         offsets = [F.max(name).alias(name) for name in self._offset_names()]
         older = [F.max(f"{_MADE}older").alias(f"{_MADE}older")] if self.keeps_offsets else []
         added = parts.groupBy(self.store.key.name).agg(*made, *offsets, *older, *self.store.record.aggregates())
-        value = F.to_json(F.struct(*self.store.record.published(self.generation)))
+        # A null is said: a row is served as it stands in a record.
+        value = F.to_json(F.struct(*self.store.record.published(self.generation)), {"ignoreNullFields": "false"})
         key = F.col(self.store.key.name).cast("string")
         return added.select(key.alias("key"), value.alias("value"), self._headers().alias("headers"))
 
@@ -191,7 +193,9 @@ def published(store: Store, records: DataFrame) -> DataFrame:
     fields = records.select(
         text.alias("__text"),
         text.try_cast(store.key.type.spark).alias(store.key.name),
-        F.from_json(F.col("value").cast("string"), store.record.published_schema).alias("values"),
+        F.from_json(
+            F.col("value").cast("string"), store.record.published_schema, dict(store.record.published_options)
+        ).alias("values"),
         *(F.when(_said(name).rlike(_WHOLE), _said(name)).try_cast("bigint").alias(name) for name in _NUMBERS),
         F.from_json(_said("offsets"), _OFFSETS).alias("offsets"),
         *(_has(name).alias(f"__has_{name}") for name in HEADERS),

@@ -41,7 +41,7 @@ def unusable(topology: Topology, store: Store, records: DataFrame) -> DataFrame:
     Returns:
         `partition int, offset bigint, reason string`.
     """
-    judged = topology.source.format.judge(records)
+    judged = topology.source.judge(records)
     found = judged.where("reason IS NOT NULL").select("partition", "offset", "reason")
     if store.joined:
         return found

@@ -5,24 +5,26 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from runtime.records import FURTHEST_MS, NO_VALUE, NOT_UTF8, TIMESTAMP_REASON, TOO_LARGE
-from runtime.spark.sizes import too_large
+from runtime.keys import Key
+from runtime.records import NO_VALUE, NOT_UTF8
+from runtime.spark.beside_value import key_columns, reason_beside
 
 
-def judge(records: DataFrame) -> DataFrame:
+def judge(records: DataFrame, key: Key | None) -> DataFrame:
     """Return every record with its text and, when it cannot be used, the reason, else null.
 
     Args:
-        records: `value binary, partition int, offset bigint, timestamp timestamp`, as Spark's Kafka source gives them.
+        records: `value binary, partition int, offset bigint, timestamp timestamp`, as Spark's Kafka source gives them,
+            and `key binary` where it is a column.
+        key: what the key is, where it is a column.
 
     Returns:
-        `reason string, text string, partition int, offset bigint, timestamp timestamp`.
+        `reason string, text string`, the key, `partition int, offset bigint, timestamp timestamp`.
     """
-    text = F.col("value").cast("string").alias("text")
-    reason = (
-        F.when(F.col("value").isNull(), NO_VALUE)
-        .when(too_large(records), TOO_LARGE)
-        .when(F.abs(F.unix_millis("timestamp")) > FURTHEST_MS, TIMESTAMP_REASON)
-        .when(~F.is_valid_utf8(text), NOT_UTF8)
+    text = F.col("value").cast("string")
+    reason = F.coalesce(
+        reason_beside(records, key), F.when(F.col("value").isNull(), NO_VALUE).when(~F.is_valid_utf8(text), NOT_UTF8)
     )
-    return records.select(reason.alias("reason"), text, "partition", "offset", "timestamp")
+    return records.select(
+        reason.alias("reason"), text.alias("text"), *key_columns(key), "partition", "offset", "timestamp"
+    )

@@ -11,14 +11,28 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Mapping
+from decimal import Decimal
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
+
+from runtime.records import json_bytes
 
 _HEAD: Final = struct.Struct(">Bqq")
 _DELETE: Final = 1
 _ELSEWHERE: Final = 2
-_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
-_DECODER: Final = json.JSONDecoder()
+
+
+def _with_exponent(value: Decimal) -> str:
+    sign, digits, exponent = value.as_tuple()
+    return f"{'-' * sign}{''.join(map(str, digits))}E{exponent}"
+
+
+def _decimal_or_float(text: str) -> Decimal | float:
+    """Return a number as it was: a store spells decimals with an E, `3050E-2`, and no float has one."""
+    return Decimal(text) if "E" in text else float(text)
+
+
+_DECODER: Final = json.JSONDecoder(parse_float=_decimal_or_float)
 
 
 class TableRow(NamedTuple):
@@ -39,7 +53,7 @@ class TableRow(NamedTuple):
     def encode(self) -> bytes:
         """Return the value that a store keeps."""
         flags = (self.fields is None) * _DELETE | self.is_elsewhere * _ELSEWHERE
-        fields = b"" if self.fields is None else _ENCODER.encode(dict(self.fields)).encode()
+        fields = b"" if self.fields is None else json_bytes(dict(self.fields), _with_exponent)
         return _HEAD.pack(flags, self.time_ms, self.offset) + fields
 
     @classmethod

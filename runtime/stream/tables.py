@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -12,8 +12,9 @@ from runtime.declaration import Store, Table, Topology
 from runtime.kafka.inspected import Judged
 from runtime.keys import Int64, KeyValue, Text
 from runtime.stores.global_table import TableChanges
+from runtime.types import FIELD_DIGITS, Boolean, ColumnType, Decimal, Double, Timestamp
 
-_ARROW_TYPES: Final = {Int64: pa.int64(), Text: pa.string()}
+_ARROW_TYPES: Final = {Int64: pa.int64(), Text: pa.string(), Double: pa.float64(), Boolean: pa.bool_()}
 
 
 class TableSource(Protocol):
@@ -25,7 +26,7 @@ class TableSource(Protocol):
     def keys(self, topic: str) -> Iterable[KeyValue]:
         """Return the keys of a table's rows, in no particular order."""
 
-    def rows(self, topic: str) -> Iterable[tuple[KeyValue, Mapping[str, str]]]:
+    def rows(self, topic: str) -> Iterable[tuple[KeyValue, Mapping[str, Any]]]:
         """Return a table's rows, keys with fields, in no particular order."""
 
     def changes(self) -> TableChanges:
@@ -48,13 +49,19 @@ def in_memory(session: SparkSession, table: pa.Table) -> DataFrame:
 
 
 def _as_given(store: Store, table: Table, tables: TableSource) -> pa.Table:
-    key, key_type = table.key.name, _ARROW_TYPES[table.key.type]
+    key = table.key.name
     if store.keys_only:
         # Each once: a join must not double an event.
-        return pa.table({key: pa.array(tables.keys(table.topic), key_type).unique()})
+        return pa.table({key: _arrow(tables.keys(table.topic), table.key.type).unique()})
     rows = dict(tables.rows(table.topic))
-    fields = {
-        name: pa.array([row[name] for row in rows.values()], _ARROW_TYPES[of_type])
-        for name, of_type in table.fields.items()
-    }
-    return pa.table({key: pa.array(list(rows), key_type), **fields})
+    fields = {name: _arrow([row[name] for row in rows.values()], of_type) for name, of_type in table.fields.items()}
+    return pa.table({key: _arrow(list(rows), table.key.type), **fields})
+
+
+def _arrow(values: Iterable[Any], of_type: ColumnType) -> pa.Array:
+    """Return a column of a table as Spark is given it."""
+    if isinstance(of_type, Decimal):
+        return pa.array(values, pa.decimal128(FIELD_DIGITS, of_type.digits))
+    if of_type is Timestamp:
+        return pa.array(values, pa.string()).cast(pa.timestamp("us", "UTC"))
+    return pa.array(values, _ARROW_TYPES[of_type])

@@ -132,7 +132,7 @@ class Work:
         narrow: Callable[[DataFrame], DataFrame],
         seed: DataFrame | None,
     ) -> DataFrame:
-        judged = self.topology.source.format.judge(records)
+        judged = self.topology.source.judge(records)
         counts = F.count(F.lit(1)).alias("total"), F.count("reason").alias("invalid")
         events = usable(judged.observe(EVENTS, *counts))
         rows = rows_of(self.topology, self.store, narrow(events), joined)

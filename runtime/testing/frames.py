@@ -130,7 +130,7 @@ class StoreOnFrames:
 
     def query(self, records: Records) -> DataFrame:
         """Return the result records of source records, the seed merged into them."""
-        judged = self.topology.source.format.judge(records_frame(self.session, records))
+        judged = self.topology.source.judge(records_frame(self.session, records))
         rows = rows_of(self.topology, self.store, self.narrow(usable(judged)), self.joined)
         if self.store.rows is not None:
             check_rows(self.store, rows)

@@ -9,7 +9,26 @@ from typing import Any
 
 import pytest
 
-from runtime import REAL_TIME, Count, Int64, Key, Limits, PlainText, Store, Stream, Table, Text, Topology
+from runtime import (
+    REAL_TIME,
+    Average,
+    Count,
+    Decimal,
+    Int64,
+    Json,
+    Key,
+    Limits,
+    Max,
+    PlainText,
+    Recent,
+    Store,
+    Stream,
+    Sum,
+    Table,
+    Text,
+    Topology,
+    Value,
+)
 from runtime.declaration import DeclarationError
 from runtime.errors import Fix
 from runtime.values import Fields
@@ -113,6 +132,59 @@ def test_values_by_name_are_one_record_and_values_that_are_the_whole_record_stay
     assert store().record == Fields({"count": Count()})
     whole = Fields({"many": Count()})
     assert store(values=whole).record is whole
+
+
+SALES = Stream("sales", Json({"amount": Decimal(2), "note": Text}, optional=["note"]), key=Key("product", Text))
+
+
+def sales(values: dict[str, Value], **others: Any) -> Topology:
+    return Topology("sales", SALES, [store(key=Key("product", Text), values=values, **others)])
+
+
+def test_a_value_takes_its_type_from_the_source() -> None:
+    declared = sales({"total": Sum("amount"), "last": Recent(2, "note"), "said": Max("note", Text)})
+    assert declared.stores[0].values == {
+        "total": Sum("amount", Decimal(2)), "last": Recent(2, "note", Text), "said": Max("note", Text),
+    }  # fmt: skip
+    assert declared.source.columns == {"product": "string", "amount": "decimal(18,2)", "note": "string"}
+
+
+def test_a_value_of_a_column_that_rows_makes_names_its_type() -> None:
+    declared = sales({"total": Sum("price", Decimal(2))}, rows=by_town_of_none)
+    assert declared.stores[0].record.columns == {"price": "decimal(18,2)"}
+
+
+def by_town_of_none(sales: Any) -> Any:
+    """Return rows of the source alone."""
+    return sales
+
+
+@pytest.mark.parametrize(
+    ("declare", "message"),
+    [
+        (
+            lambda: sales({"total": Sum("amount")}, rows=by_town_of_none),
+            r"value total of store counts-store: .* name its type, as in Sum\(column='amount', type=Decimal\(2\)\)",
+        ),
+        (
+            lambda: sales({"last": Recent(2, "note")}, rows=by_town_of_none),
+            r"name its type, as in Recent\(n=2, column='note', type=Text\)",
+        ),
+        (lambda: sales({"total": Sum("price")}), r"wants column price, .* \(it has product, amount, note\)"),
+        (
+            lambda: sales({"total": Sum("amount", Decimal(3))}),
+            r"wants column amount as decimal\(18,3\), and sales has it as decimal\(18,2\): leave its type to",
+        ),
+        (lambda: sales({"n": Count("note")}), "wants column note as bigint, and sales has it as string"),
+        (lambda: sales({"total": Sum("note")}), r"cannot add up Text: it takes Int64, Decimal\(n\) and Double"),
+        (lambda: sales({"total": Average("note")}), "Average of column note cannot add up Text"),
+        (lambda: Recent(0, "note"), r"Recent\(0, …\): say how many are kept, 1 to 1,000"),
+        (lambda: Table("t", Key("id", Int64), {"name": str}), "field name of table t is <class 'str'>: give it a type"),  # type: ignore[dict-item]
+    ],
+)  # fmt: skip
+def test_a_value_without_a_type_says_what_to_write(declare: Callable[[], object], message: str) -> None:
+    with pytest.raises(DeclarationError, match=message):
+        declare()
 
 
 @pytest.mark.parametrize("name", ["counts-store", "missing"])

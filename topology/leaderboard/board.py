@@ -26,7 +26,7 @@ class ScoreEvents:
         """The columns that rows are made of; the player of a plain event is still in its text."""
         return {"text": "string", "score": "double", "product_id": "bigint", "player_id": "bigint"}
 
-    def judge(self, records: DataFrame) -> DataFrame:
+    def judge(self, records: DataFrame, key: Key | None = None) -> DataFrame:  # noqa: ARG002  # its keys say nothing
         """Return what each record says; see `topology.leaderboard.events.judge`."""
         from topology.leaderboard.events import judge
 

@@ -1,7 +1,6 @@
 """Score events as Spark reads them: which records can be used, and why the others cannot.
 
-The rules are those of `docs/records.md`. Spark's JSON reader alone would take `{…}xx` and `{'score': 1}`, and numbers
-in quotes for null; its casts would take `1d` for a number.
+The rules are those of `docs/records.md`.
 """
 
 from __future__ import annotations
@@ -15,6 +14,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from runtime.records import FURTHEST_MS, NO_VALUE, NOT_JSON_OBJECT, NOT_UTF8, TIMESTAMP_REASON, TOO_LARGE
+from runtime.spark.casts import integer, number
+from runtime.spark.json import JSON_OPTIONS, as_map, is_one_object
 from runtime.spark.sizes import too_large
 
 SCORE_REASON: Final = "score is missing or no finite number"
@@ -43,24 +44,7 @@ _PLAIN_EVENT: Final = _plain_event()
 It becomes what the reader would make of it. Left to the reader are -0, and what may not fit its type.
 """
 
-_JSON_OPTIONS: Final = {"allowNonNumericNumbers": "false", "allowSingleQuotes": "false"}
 _FIELDS: Final = "score string, product_id string, player_id string"
-_JSON_NUMBER: Final = r"^-?(0|[1-9][0-9]*)(\\.[0-9]+)?([eE][-+]?[0-9]+)?\\z"
-_AS_MAP: Final = (
-    "from_json(text, 'map<string, string>', map('allowNonNumericNumbers', 'false', 'allowSingleQuotes', 'false'))"
-)
-_TRIMMED: Final = r"trim(BOTH ' \t\r\n' FROM text)"
-_IS_ONE_OBJECT: Final = f"""
-    startswith({_TRIMMED}, '{{') AND (
-        instr({_TRIMMED}, '}}') = length({_TRIMMED})
-        OR coalesce(json_array_length(concat('[', text, ']')), 0) = 1
-           AND from_json(concat('{{"value":', text, ',"end":1}}'), 'end int').end IS NOT NULL)
-"""
-"""Whether nothing stands behind the object that a text begins with; Spark's reader does not look there.
-
-So it is when the first closing brace is the last character, as in nearly all events. For the others: in a list of one
-only a `]` may follow the object, in an object only a comma or a brace; when it can be read in both, nothing follows.
-"""
 
 
 def with_player(events: DataFrame) -> DataFrame:
@@ -84,7 +68,7 @@ def judge(scores: DataFrame) -> DataFrame:
     """
     text = F.col("value").cast("string")
     # As text first: numbers in quotes are numbers, and what is no number is told apart from what is absent.
-    event = F.when(~F.col("is_plain"), F.from_json("text", _FIELDS, _JSON_OPTIONS))
+    event = F.when(~F.col("is_plain"), F.from_json("text", _FIELDS, JSON_OPTIONS))
     place = ("partition", "offset", "timestamp", "too_large")
     texts = scores.select(text.alias("text"), *place[:3], too_large(scores).alias("too_large"))
     seen = texts.select("text", F.coalesce(F.col("text").rlike(_PLAIN_EVENT), F.lit(False)).alias("is_plain"), *place)
@@ -92,9 +76,9 @@ def judge(scores: DataFrame) -> DataFrame:
     fields = read.select(
         "text",
         "is_plain",
-        _either("score", "double", _number("event.score")),
-        _either("product_id", "bigint", _integer("event.product_id")),
-        _integer("event.player_id").alias("player_id"),
+        _either("score", "double", number(F.col("event.score"))),
+        _either("product_id", "bigint", integer(F.col("event.product_id"))),
+        integer(F.col("event.player_id")).alias("player_id"),
         *place,
     )
     reason = F.expr(
@@ -103,10 +87,10 @@ def judge(scores: DataFrame) -> DataFrame:
                  WHEN is_plain THEN NULL
                  WHEN text IS NULL OR text = '' THEN '{NO_VALUE}'
                  WHEN NOT is_valid_utf8(text) THEN '{NOT_UTF8}'
-                 WHEN NOT ({_IS_ONE_OBJECT}) THEN '{NOT_JSON_OBJECT}'
+                 WHEN NOT ({is_one_object("text")}) THEN '{NOT_JSON_OBJECT}'
                  WHEN score IS NOT NULL AND product_id IS NOT NULL AND player_id IS NOT NULL
                       AND abs(score) < double('Infinity') THEN NULL
-                 WHEN {_AS_MAP} IS NULL THEN '{NOT_JSON_OBJECT}'
+                 WHEN {as_map("text")} IS NULL THEN '{NOT_JSON_OBJECT}'
                  WHEN score IS NULL OR abs(score) = double('Infinity') THEN '{SCORE_REASON}'
                  WHEN product_id IS NULL THEN '{PRODUCT_REASON}'
                  ELSE '{PLAYER_REASON}' END"""
@@ -145,13 +129,3 @@ def _plain_field(name: str, of_type: str) -> Column:
 def _either(name: str, of_type: str, otherwise: Column) -> Column:
     """Return a field: out of the text of a plain event, otherwise as the JSON reader has it."""
     return F.when(F.col("is_plain"), _plain_field(name, of_type)).otherwise(otherwise).alias(name)
-
-
-def _number(name: str) -> Column:
-    return F.expr(f"CASE WHEN {name} RLIKE '{_JSON_NUMBER}' THEN try_cast({name} AS double) END")
-
-
-def _integer(name: str) -> Column:
-    """Return the id that a text is in its shortest form: a cast alone would take `+1`, ` 1` and `007`."""
-    number = f"try_cast({name} AS bigint)"
-    return F.expr(f"CASE WHEN CAST({number} AS string) = {name} THEN {number} END")

@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
 from runtime.declaration import Store
 from runtime.errors import InvalidRecord
+from runtime.records import json_bytes
+from runtime.types import Double
+from runtime.values import Fields
 
 _NEAR: Final = 1e-9
 
 Rows = Sequence[Any]
-"""What is served of a store, ascending by key, as JSON says it."""
+"""What is served of a store, ascending by key, as JSON says it; a number with a point is a `decimal.Decimal`."""
 
 
 class ServedStore(NamedTuple):
@@ -106,9 +110,15 @@ def _agree(store: Store, expected: Any, served: Any) -> bool:
     """Return whether two rows say the same: doubles that were added up in another order as nearly as such sums do."""
     if isinstance(expected, dict) and isinstance(served, dict):
         return list(expected) == list(served) and all(_agree(store, expected[name], served[name]) for name in expected)
-    if isinstance(expected, float) and isinstance(served, float) and not store.record.lattice:
+    if isinstance(expected, Decimal) and isinstance(served, Decimal) and _adds_doubles(store):
         return math.isclose(expected, served, rel_tol=_NEAR)
     return _text(expected) == _text(served)
+
+
+def _adds_doubles(store: Store) -> bool:
+    record = store.record
+    every = record.values.values() if isinstance(record, Fields) else ()
+    return any(not value.lattice and getattr(value, "of_type", None) is Double for value in every)
 
 
 def _may_be(store: Store, expected: Any, served: Any) -> bool:
@@ -151,4 +161,4 @@ def _what(expected: Any, served: Any) -> str:
 
 
 def _text(row: Any) -> str:
-    return json.dumps(row, ensure_ascii=False)
+    return json_bytes(row).decode()

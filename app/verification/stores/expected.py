@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
+from decimal import Decimal
 from functools import reduce
 from typing import Any, NamedTuple
 
@@ -87,10 +88,7 @@ class StoresExpectation:
             lambda: self._compute(shown, _Source(self._spark.records(topic, ranges), 0)),
             lambda: self._compute_past_unreadable(shown, ranges),
         )
-        rows = {
-            store.name: [json.loads(body) for _, body in shown.rows(store.name, store.limits and store.limits.most)]
-            for store in self._topology.stores
-        }
+        rows = {store.name: _rows(shown, store) for store in self._topology.stores}
         # After they were read: Spark passes over what goes meanwhile.
         begin = asyncio.run(topic_offsets(self._kafka, topic, len(ranges))).begin
         return ExpectedStores(rows, records, found, {p: first for p, first in sorted(begin.items()) if first})
@@ -134,8 +132,13 @@ class StoresExpectation:
         topic = self._topology.source.topic
         results = Results(store, SourceTopic(topic, *self._inputs.described[topic]), generation=1)
         joined = tables_in_memory(self._spark.session, self._topology, store, tables)
-        events = usable(self._topology.source.format.judge(records))
+        events = usable(self._topology.source.judge(records))
         return results.of_parts(results.parts(rows_of(self._topology, store, events, joined)))
+
+
+def _rows(shown: InMemory, store: Store) -> list[Any]:
+    every = shown.rows(store.name, None if store.limits is None else store.limits.most)
+    return [json.loads(body, parse_float=Decimal) for _, body in every]
 
 
 def _ranges(offsets: TopicOffsets) -> dict[int, OffsetRange]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, Final, NamedTuple
 
 from app.verification.stores.comparison import Comparison, Difference
+from runtime.records import json_bytes
 
 SHOWN: Final = 20
 """How many differences the text shows."""
@@ -81,7 +81,7 @@ class StoresResult(NamedTuple):
             "lost_before": {str(partition): first for partition, first in self.lost.items()},
             "differences": [difference._asdict() for difference in self.found],
         }
-        return json.dumps(fields, ensure_ascii=False)
+        return json_bytes(fields).decode()
 
 
 def _lines(difference: Difference) -> list[str]:
@@ -96,7 +96,7 @@ def _lines(difference: Difference) -> list[str]:
 
 
 def _shown(row: Any) -> str:
-    return "-" if row is None else json.dumps(row, ensure_ascii=False)
+    return "-" if row is None else json_bytes(row).decode()
 
 
 def _counted(number: int, one: str) -> str:

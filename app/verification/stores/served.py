@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from typing import Any, Final
 from urllib.parse import urljoin
 
@@ -47,7 +48,7 @@ class StoreInstances(Asking):
             while path is not None:
                 answer = self.get(url, path)
                 bodies.append(answer.content)
-                rows += _list(json.loads(answer.content))
+                rows += _list(json.loads(answer.content, parse_float=Decimal))
                 following = answer.links.get("next", {}).get("url")
                 path = None if following is None else urljoin(path, following)
             counted = int(self.get(url, f"{of_store}/count").content)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import json
 from typing import Any, ClassVar
 
@@ -10,7 +11,8 @@ from pyspark.sql import Column
 
 from app.verification.stores.comparison import Comparison, ServedStore, compare
 from app.verification.stores.report import SHOWN, StoresResult
-from runtime import Count, Key, Row, Store, Tables, Text, Value
+from runtime import Count, Decimal, Double, Key, Row, Store, Sum, Tables, Text, Value
+from runtime.records import json_bytes
 
 HELLO, WORLD = {"word": "hello", "count": 2}, {"word": "world", "count": 1}
 
@@ -42,11 +44,17 @@ def shout(row: Row, tables: Tables) -> str:
 
 COUNTS = Store("counts-store", "counts", Key("word", Text), {"count": Count()})
 MOST = Store("most", "most-output", Key("word", Text), {"count": Most()})
+DOUBLES = Store("sums", "sums-output", Key("word", Text), {"sum": Sum("x", Double)})
+DECIMALS = Store("sums", "sums-output", Key("word", Text), {"sum": Sum("x", Decimal(2))})
 SHOUTED = Store("shouted", "shouted-output", Key("word", Text), {"count": Count()}, show=shout)
 
 
+def summed(total: str) -> dict[str, Any]:
+    return {"word": "a", "sum": decimal.Decimal(total)}
+
+
 def served(*rows: Any, url: str = "http://one", counted: int | None = None) -> ServedStore:
-    return ServedStore(url, json.dumps(rows).encode(), rows, len(rows) if counted is None else counted)
+    return ServedStore(url, json_bytes(rows), rows, len(rows) if counted is None else counted)
 
 
 @pytest.mark.parametrize(
@@ -57,8 +65,10 @@ def served(*rows: Any, url: str = "http://one", counted: int | None = None) -> S
         (COUNTS, [HELLO], [HELLO, WORLD], False, {'"world"': "is served, and should not be"}),
         (COUNTS, [HELLO], [{**HELLO, "count": 1}], False, {'"hello"': "differs"}),
         (MOST, [{"word": "a", "count": 0.0}], [{"word": "a", "count": -0.0}], False, {'"a"': "differs"}),
-        (COUNTS, [{"word": "a", "count": 0.1 + 0.2}], [{"word": "a", "count": 0.3}], False, {}),
-        (COUNTS, [{"word": "a", "count": 0.1}], [{"word": "a", "count": 0.3}], False, {'"a"': "differs"}),
+        # Doubles as nearly as their sums are, decimals to the last digit.
+        (DOUBLES, [summed("0.30000000000000004")], [summed("0.3")], False, {}),
+        (DOUBLES, [summed("0.1")], [summed("0.3")], False, {'"a"': "differs"}),
+        (DECIMALS, [summed("1234567890123.40")], [summed("1234567890123.41")], False, {'"a"': "differs"}),
         (COUNTS, [{"word": "a", "count": 1}], [{"word": "a", "count": 1.0}], False, {'"a"': "differs"}),
         # Where records are gone, nobody can tell what they would have counted; what is there is served all the same.
         (COUNTS, [HELLO], [{**HELLO, "count": 1}, WORLD], True, 2),
@@ -66,7 +76,7 @@ def served(*rows: Any, url: str = "http://one", counted: int | None = None) -> S
         # A maximum of more is not lower.
         (MOST, [HELLO], [{**HELLO, "count": 3}], True, 1),
         (MOST, [HELLO], [{**HELLO, "count": 1}], True, {'"hello"': "differs"}),
-        (MOST, [HELLO], [{"word": "hello", "other": 1}], True, 1),
+        (MOST, [HELLO], [{"word": "hello", "count": "many"}], True, 1),
         # By their places, where a row does not say its key.
         (SHOUTED, ["HELLO", "WORLD"], ["HELLO", "WORLD"], False, {}),
         (SHOUTED, ["HELLO", "WORLD"], ["HELLO"], False, {"1": "is not served"}),
@@ -104,8 +114,8 @@ def test_the_text_shows_both_sides_and_what_was_compared() -> None:
     found = compare(COUNTS, [HELLO], [served({**HELLO, "count": 3})], events_lost=False)
     assert result(found).text().splitlines() == [
         'http://one: counts-store "hello" differs',
-        '    expected  {"word": "hello", "count": 2}',
-        '    served    {"word": "hello", "count": 3}',
+        '    expected  {"word":"hello","count":2}',
+        '    served    {"word":"hello","count":3}',
         "",
         "1 row of counts-store compared with 3 records of lines (1 of them unusable): 1 difference",
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from decimal import Decimal as Exact
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,21 @@ import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from runtime import Count, Int64, Key, PlainText, Store, Stream, Table, Text, Topology
+from runtime import (
+    Boolean,
+    Count,
+    Decimal,
+    Double,
+    Int64,
+    Key,
+    PlainText,
+    Store,
+    Stream,
+    Table,
+    Text,
+    Timestamp,
+    Topology,
+)
 from runtime.kafka.inspected import Judged
 from runtime.keys import KeyValue
 from runtime.spark.checkpoint import CheckpointDirectory
@@ -23,7 +38,12 @@ from runtime.testing.frames import records_frame
 from tests.drivers.stream_threads import NoTables
 
 TOWNS = Table("big-towns", Key("id", Int64), {"name": Text, "people": Int64})
-PEOPLE = Table("people", Key("person", Text), {"name": Text})
+PEOPLE = Table(
+    "people",
+    Key("person", Text),
+    {"name": Text, "balance": Decimal(2), "height": Double, "known": Boolean, "since": Timestamp},
+)
+SINCE = "2026-11-25T20:00:00.123Z"
 
 
 def by_town(lines: DataFrame, big_towns: DataFrame, people: DataFrame) -> DataFrame:
@@ -60,7 +80,7 @@ class Rows(NoTables):
         if topic == TOWNS.topic:
             two = {"name": "Ä", "people": 5}
             return iter([(2, two), (1, {"name": "B", "people": 2**62}), (2, two)])
-        return iter([("a", {"name": "A"})])
+        return iter([("a", {"name": "A", "balance": Exact("30.00"), "height": 1.5, "known": True, "since": SINCE})])
 
 
 MakeWork = Callable[[Topology], Work]
@@ -91,7 +111,9 @@ def test_tables_are_joined_as_they_are_and_a_row_that_lies_in_two_partitions_cou
     for tables in (work.tables_in_memory(), work.tables_on_disk("tables-x")):
         assert list(tables) == ["big_towns", "people"]
         assert by_key(tables["big_towns"], "id") == {1: (1, "B", 2**62), 2: (2, "Ä", 5)}
-        assert by_key(tables["people"], "person") == {"a": ("a", "A")}
+        people = tables["people"].withColumn("since", F.col("since").cast("string"))
+        row = ("a", "A", Exact("30.00"), 1.5, True, "2026-11-25 20:00:00.123")
+        assert by_key(people, "person") == {"a": row}
     assert sorted(work.generations.directory.names(f"{work.generation.name}/tables-x")) == ["big_towns", "people"]
 
 

@@ -10,18 +10,18 @@ what a store has. They are of two kinds:
 
 In Spark each row of a store becomes a *part*: the columns that `parts` names. So does what was published before, when a
 generation begins with it (`parts_of_published`). Then the parts of a key are added up (`aggregates`).
+
+A null changes no value: a column that is null in a row is as good as no row. A value is null in Spark, and None in
+Python, when it is of nothing but nulls; a `Count`, a `Sum`, an `Average` and a `Recent` are 0 or empty then.
 """
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from runtime.errors import InvalidRecord
-from runtime.records import ID_MAX, ID_MIN, json_object
+from runtime.types import ColumnType
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -48,6 +48,11 @@ class Values(ABC):
     @abstractmethod
     def published_schema(self) -> str:
         """The JSON of a result record's value, as Spark's DDL."""
+
+    @property
+    def published_options(self) -> Mapping[str, str]:
+        """What Spark's JSON reader is told beside it."""
+        return {}
 
     @abstractmethod
     def parts(self, rows: DataFrame) -> list[Column]:
@@ -130,10 +135,22 @@ class Values(ABC):
 
 
 class Value(ABC):
-    """One named value of several, in `Fields`."""
+    """One named value of several, in `Fields`.
+
+    `part`, `aggregate` and `check` are never asked about null, nor `merge`, but `part` may return it. Where the value
+    is a list in a record (`listed`), its parts are the elements.
+    """
 
     lattice: ClassVar[bool]
-    """Whether two of them merge."""
+    """Whether two of them merge: `merge` is commutative, associative and idempotent."""
+
+    nullable: ClassVar[bool] = True
+    """Whether it is null of nothing but nulls."""
+
+    listed: ClassVar[bool] = False
+    """Whether it is a list in a record, whose elements are parts."""
+
+    # Spark
 
     @property
     @abstractmethod
@@ -141,144 +158,67 @@ class Value(ABC):
         """The type of the value in a result record, as Spark's DDL."""
 
     @property
-    @abstractmethod
-    def json_type(self) -> str:
-        """The type of what is served, as JSON Schema has it."""
+    def part_type(self) -> str:
+        """The type of a part, as Spark's DDL: `spark`, but for lists."""
+        return self.spark
 
     @property
     @abstractmethod
     def columns(self) -> Mapping[str, str]:
-        """The columns of rows that it is made of, and their Spark types."""
+        """The columns of rows that it is made of, and their Spark types; an empty type is whatever the column has."""
 
     @abstractmethod
     def part(self) -> Column:
-        """Return the part that a row is, of the type `spark`."""
+        """Return the part that a row is, of the type `part_type`."""
 
     @abstractmethod
     def aggregate(self, part: Column) -> Column:
-        """Return what parts add up to, of the type `spark`."""
+        """Return what parts add up to, of the type `spark`; null parts have to change nothing."""
+
+    # Python
 
     @abstractmethod
     def check(self, value: Any) -> Any:
-        """Return the value that JSON says; raises ValueError or TypeError when it is none."""
+        """Return the value that JSON says; numbers with a fraction or an exponent come as `decimal.Decimal`.
+
+        Raises:
+            TypeError, ValueError, KeyError or ArithmeticError: it is none.
+        """
+
+    def to_json(self, value: Any) -> Any:
+        """Return the JSON of what `check` has returned: what `check` takes."""
+        return value
 
     def merge(self, held: Any, new: Any) -> Any:
         """Return what has seen all that both have seen. Of a lattice only."""
         raise NotImplementedError(f"{type(self).__name__} is no lattice")
 
-
-@dataclass(frozen=True)
-class Fields(Values):
-    """Several named values, each a field of the record.
-
-    Attributes:
-        values: by name.
-    """
-
-    values: Mapping[str, Value]
+    # What is served
 
     @property
-    def lattice(self) -> bool:
-        """Whether all of them are."""
-        return all(value.lattice for value in self.values.values())
-
-    @property
-    def columns(self) -> Mapping[str, str]:
-        return {name: of_type for value in self.values.values() for name, of_type in value.columns.items()}
-
-    @property
-    def published_schema(self) -> str:
-        return ", ".join(f"`{name}` {value.spark}" for name, value in self.values.items())
-
-    def parts(self, rows: DataFrame) -> list[Column]:  # noqa: ARG002  # by name
-        return [value.part().cast(value.spark).alias(f"part_{name}") for name, value in self.values.items()]
-
-    def parts_of_published(self, published: DataFrame) -> DataFrame:
-        from pyspark.sql import functions as F
-
-        return published.withColumns({f"part_{name}": F.col(f"values.{name}") for name in self.values})
-
-    def is_published(self) -> Column:
-        from pyspark.sql import functions as F
-
-        there = F.col("values").isNotNull()
-        for name in self.values:
-            there &= F.col(f"values.{name}").isNotNull()
-        return there
-
-    def aggregates(self) -> list[Column]:
-        from pyspark.sql import functions as F
-
-        return [value.aggregate(F.col(f"part_{name}")).alias(name) for name, value in self.values.items()]
-
-    def published(self, generation: int) -> list[Column]:  # noqa: ARG002
-        from pyspark.sql import functions as F
-
-        return [F.col(name) for name in self.values]
-
-    def parse(self, value: bytes) -> dict[str, Any]:
-        fields = json_object(value)
-        try:
-            return {name: each.check(fields[name]) for name, each in self.values.items()}
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
-            raise InvalidRecord("not a result", repr(error)) from error
-
-    def to_json(self, values: Any) -> bytes:
-        return json.dumps(values, ensure_ascii=False, separators=(",", ":")).encode()
-
-    def row(self, value: bytes) -> dict[str, Any]:
-        fields: dict[str, Any] = json.loads(value)
-        return fields
-
-    def row_of(self, values: Any) -> dict[str, Any]:
-        fields: dict[str, Any] = values
-        return fields
-
-    def merge(self, held: Any, new: Any) -> dict[str, Any]:
-        return {name: value.merge(held[name], new[name]) for name, value in self.values.items()}
-
-
-@dataclass(frozen=True)
-class Count(Value):
-    """How many: the sum of a weight. An accumulator.
-
-    Law: the count of two sets of events that share none is the sum of their counts.
-
-    >>> Count("times").columns
-    {'times': 'bigint'}
-
-    Attributes:
-        weight: the column that says how often a row counts; without one, each counts once.
-    """
-
-    weight: str | None = None
-
-    lattice: ClassVar[bool] = False
-
-    @property
-    def spark(self) -> str:
-        return "bigint"
-
-    @property
+    @abstractmethod
     def json_type(self) -> str:
-        return "integer"
+        """The type of what is served, as JSON Schema has it."""
 
     @property
-    def columns(self) -> Mapping[str, str]:
-        return {} if self.weight is None else {self.weight: "bigint"}
+    def json_schema(self) -> Mapping[str, Any]:
+        """The JSON Schema of what is served."""
+        return {"type": [self.json_type, "null"] if self.nullable else self.json_type}
 
-    def part(self) -> Column:
-        from pyspark.sql import functions as F
-
-        # One that is null counts nothing: a sum of such alone would be no number.
-        return F.lit(1) if self.weight is None else F.coalesce(F.col(self.weight), F.lit(0))
-
-    def aggregate(self, part: Column) -> Column:
-        from pyspark.sql import functions as F
-
-        return F.sum(part)
-
-    def check(self, value: Any) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or not ID_MIN <= value <= ID_MAX:
-            raise TypeError(f"{value!r:.40} is no count")
+    def served(self, value: Any) -> Any:
+        """Return what is served of what `check` has returned; itself by default."""
         return value
+
+    @property
+    def is_served_as_it_is(self) -> bool:
+        """Whether what is served is the record's JSON as any JSON parser reads it: then no value is looked at."""
+        return type(self).served is Value.served
+
+    # When a topology is loaded
+
+    def of(self, columns: Mapping[str, ColumnType]) -> Self:  # noqa: ARG002  # most have no type to be found
+        """Return the value with the type of its column, where it was not given one: as the source has it."""
+        return self
+
+    def check_type(self) -> None:  # noqa: B027  # most take whatever there is
+        """Refuse a type that there can be no such value of, or that is not known; raises `DeclarationError`."""

@@ -1,0 +1,54 @@
+"""What a record has beside its value: its key as a column, and what makes it unusable whatever the value is."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from runtime.keys import Key, Text
+from runtime.records import FURTHEST_MS, NO_KEY, NOT_AN_ID, NOT_UTF8, TIMESTAMP_REASON, TOO_LARGE
+from runtime.spark.casts import integer
+from runtime.spark.sizes import too_large
+
+OF_RECORD: Final = ("reason", "partition", "offset", "timestamp")
+"""The columns that say of a record what it is itself, until `at` is made of them."""
+_MARK: Final = "__its_own_"
+
+
+def column_of(name: str) -> str:
+    """Return what a declared column is called while those of the record itself are there: one may be called so too."""
+    return f"{_MARK}{name}" if name in OF_RECORD else name
+
+
+def declared_name(column: str) -> str:
+    """Return what a column is declared as, of `column_of`."""
+    return column.removeprefix(_MARK)
+
+
+def reason_beside(records: DataFrame, key: Key | None) -> Column:
+    """Return why a record cannot be used whatever its value is, else null: its size, its time, its key.
+
+    Args:
+        records: `value binary, timestamp timestamp`, and `key binary` where there is one to be.
+        key: what the key is, where it is a column.
+    """
+    reason = F.when(too_large(records), TOO_LARGE).when(
+        F.abs(F.unix_millis("timestamp")) > FURTHEST_MS, TIMESTAMP_REASON
+    )
+    if key is None:
+        return reason
+    text = F.col("key").cast("string")
+    reason = reason.when(F.col("key").isNull(), NO_KEY).when(~F.is_valid_utf8(text), NOT_UTF8)
+    return reason.when(text == "", NO_KEY) if key.type is Text else reason.when(_key(key).isNull(), NOT_AN_ID)
+
+
+def key_columns(key: Key | None) -> list[Column]:
+    """Return the column of the key, where there is one to be."""
+    return [] if key is None else [_key(key).alias(column_of(key.name))]
+
+
+def _key(key: Key) -> Column:
+    text = F.col("key").cast("string")
+    return text if key.type is Text else integer(text)

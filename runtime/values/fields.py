@@ -1,0 +1,173 @@
+"""Several named values, each a field of a result record."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+from runtime.errors import InvalidRecord
+from runtime.records import json_bytes, json_object
+from runtime.values.base import Value, Values
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+_CORRUPT: Final = "__corrupt"
+_PLACE: Final = "__place"
+
+
+@dataclass(frozen=True)
+class Fields(Values):
+    """Several named values, each a field of the record.
+
+    If one of them is an accumulator, the record as a whole is: of two records one replaces the other, whole.
+
+    Attributes:
+        values: by name.
+    """
+
+    values: Mapping[str, Value]
+
+    @property
+    def lattice(self) -> bool:
+        """Whether all of them are."""
+        return all(value.lattice for value in self.values.values())
+
+    @property
+    def columns(self) -> Mapping[str, str]:
+        return {name: of_type for value in self.values.values() for name, of_type in value.columns.items()}
+
+    # Spark
+
+    @property
+    def published_schema(self) -> str:
+        fields = ", ".join(f"`{name}` {value.spark}" for name, value in self.values.items())
+        return f"{fields}, `{_CORRUPT}` string"
+
+    @property
+    def published_options(self) -> Mapping[str, str]:
+        return {"columnNameOfCorruptRecord": _CORRUPT}
+
+    def parts(self, rows: DataFrame) -> list[Column]:  # noqa: ARG002  # by name
+        return [value.part().cast(value.part_type).alias(f"part_{name}") for name, value in self.values.items()]
+
+    def parts_of_published(self, published: DataFrame) -> DataFrame:
+        from pyspark.sql import functions as F
+
+        if not self._lists:
+            return published.withColumns({f"part_{name}": F.col(f"values.{name}") for name in self.values})
+        # A row an element of the longest list; all else is in the first of them.
+        key, *others = (name for name in published.columns if name != "values")
+        last = F.greatest(F.lit(1), *(F.size(f"values.{name}") for name in self._lists)) - 1
+        each = published.select("*", F.explode(F.sequence(F.lit(0), last)).alias(_PLACE))
+        is_first = F.col(_PLACE) == 0
+        parts = {
+            name: F.get(f"values.{name}", _PLACE) if value.listed else F.when(is_first, F.col(f"values.{name}"))
+            for name, value in self.values.items()
+        }
+        return self._distinct(
+            each.select(
+                key,
+                *(F.when(is_first, F.col(name)).alias(name) for name in others),
+                *(part.cast(self.values[name].part_type).alias(f"part_{name}") for name, part in parts.items()),
+            ),
+            key,
+        )
+
+    def _distinct(self, parts: DataFrame, key: str) -> DataFrame:
+        """Return parts with each element of a list once; several records of a key may have it."""
+        from pyspark.sql import Window
+        from pyspark.sql import functions as F
+
+        for name in self._lists if self.lattice else ():
+            part = f"part_{name}"
+            nth = F.row_number().over(Window.partitionBy(key, part).orderBy(F.lit(0)))
+            parts = parts.withColumn(part, F.when(nth == 1, F.col(part)))
+        return parts
+
+    @property
+    def _lists(self) -> list[str]:
+        return [name for name, value in self.values.items() if value.listed]
+
+    def is_published(self) -> Column:
+        from pyspark.sql import functions as F
+
+        there = F.col("values").isNotNull() & F.col(f"values.{_CORRUPT}").isNull()
+        for name, value in self.values.items():
+            if not value.nullable:
+                there &= F.col(f"values.{name}").isNotNull()
+        return there
+
+    def aggregates(self) -> list[Column]:
+        from pyspark.sql import functions as F
+
+        return [value.aggregate(F.col(f"part_{name}")).alias(name) for name, value in self.values.items()]
+
+    def published(self, generation: int) -> list[Column]:  # noqa: ARG002
+        from pyspark.sql import functions as F
+
+        return [F.col(name) for name in self.values]
+
+    def uncovered(self, rows: DataFrame, seed: DataFrame, key: str) -> DataFrame:
+        """Return the rows that the state has to see: those that are no element of a list in the seed.
+
+        The state would hold an element twice, and with that one less of the others. Every other value of a lattice has
+        seen what an element was made of.
+        """
+        from pyspark.sql import functions as F
+
+        for name in self._lists:
+            part = self.values[name].part().cast(self.values[name].part_type)
+            of_seed = seed.select(F.col(key).alias("__key"), F.col(f"part_{name}").alias("__part"))
+            of_seed = of_seed.where("__part IS NOT NULL").distinct()
+            there = (F.col(key) == F.col("__key")) & (part == F.col("__part"))
+            rows = rows.join(F.broadcast(of_seed), there, "left_anti")
+        return rows
+
+    # Python
+
+    def parse(self, value: bytes) -> dict[str, Any]:
+        fields = json_object(value, exact=True)
+        try:
+            return {name: _checked(each, fields.get(name)) for name, each in self.values.items()}
+        except (KeyError, TypeError, ValueError, ArithmeticError) as error:
+            raise InvalidRecord("not a result", repr(error)) from error
+
+    def to_json(self, values: Any) -> bytes:
+        return json_bytes(
+            {name: None if (said := values[name]) is None else each.to_json(said) for name, each in self.values.items()}
+        )
+
+    def row(self, value: bytes) -> dict[str, Any]:
+        if self._served_as_they_are:
+            fields: dict[str, Any] = json.loads(value)
+            return fields
+        return self.row_of(self.parse(value))
+
+    def row_of(self, values: Any) -> dict[str, Any]:
+        return {
+            name: None if (said := values[name]) is None else each.served(said) for name, each in self.values.items()
+        }
+
+    @cached_property
+    def _served_as_they_are(self) -> bool:
+        return all(value.is_served_as_it_is for value in self.values.values())
+
+    def merge(self, held: Any, new: Any) -> dict[str, Any]:
+        return {name: _merged(value, held[name], new[name]) for name, value in self.values.items()}
+
+
+def _checked(value: Value, said: Any) -> Any:
+    if said is not None:
+        return value.check(said)
+    if not value.nullable:
+        raise TypeError(f"null is no {type(value).__name__}")
+    return None
+
+
+def _merged(value: Value, held: Any, new: Any) -> Any:
+    """Return what both come to; None is of nothing, and so below every value."""
+    return new if held is None else held if new is None else value.merge(held, new)

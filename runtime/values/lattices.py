@@ -1,0 +1,220 @@
+"""Values that merge: in any order and however often, to the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+from runtime.errors import DeclarationError
+from runtime.types import ColumnType, check_integer
+from runtime.values.of_columns import AsItsColumn, OfColumn
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+
+@dataclass(frozen=True)
+class Min(AsItsColumn):
+    """The least of a column: texts go by their code points, false is before true. A lattice.
+
+    Law: of two minima the lesser one is the minimum of both.
+
+    >>> Min("amount", Int64).merge(3, 5)
+    3
+
+    Attributes:
+        column: of what.
+        type: what the column holds; left out where it is one of the source.
+    """
+
+    column: str
+    type: ColumnType | None = None
+
+    lattice: ClassVar[bool] = True
+
+    def part(self) -> Column:
+        return self.published()
+
+    def aggregate(self, part: Column) -> Column:
+        from pyspark.sql import functions as F
+
+        return F.min(part)
+
+    def check(self, value: Any) -> Any:
+        return self.of_type.check(value)
+
+    def merge(self, held: Any, new: Any) -> Any:
+        return min(held, new)
+
+
+@dataclass(frozen=True)
+class Max(AsItsColumn):
+    """The greatest of a column; as `Min`. A lattice.
+
+    Law: of two maxima the greater one is the maximum of both.
+
+    >>> Max("amount", Int64).merge(3, 5)
+    5
+
+    Attributes:
+        column: of what.
+        type: what the column holds; left out where it is one of the source.
+    """
+
+    column: str
+    type: ColumnType | None = None
+
+    lattice: ClassVar[bool] = True
+
+    def part(self) -> Column:
+        return self.published()
+
+    def aggregate(self, part: Column) -> Column:
+        from pyspark.sql import functions as F
+
+        return F.max(part)
+
+    def check(self, value: Any) -> Any:
+        return self.of_type.check(value)
+
+    def merge(self, held: Any, new: Any) -> Any:
+        return max(held, new)
+
+
+class At(NamedTuple):
+    """What a column held in one record. The later record is the greater one.
+
+    By its timestamp, in milliseconds; of equal timestamps that of the higher partition, and in a partition the one
+    behind. Where all three are the same, as those of two topics may be, the greater value counts.
+    """
+
+    timestamp: int
+    partition: int
+    offset: int
+    value: Any
+
+
+class _WithAt(OfColumn):
+    """What keeps with a value which record it is of."""
+
+    lattice: ClassVar[bool] = True
+
+    @property
+    def part_type(self) -> str:
+        # Spark compares structs field by field, as Python does tuples.
+        return f"struct<timestamp: bigint, partition: int, offset: bigint, value: {self.of_type.published}>"
+
+    def part(self) -> Column:
+        from pyspark.sql import functions as F
+
+        value, at = self.published(), F.col("at")
+        return F.when(
+            value.isNotNull(),
+            F.struct(
+                F.unix_millis(at["timestamp"]).alias("timestamp"),
+                at["partition"].alias("partition"),
+                at["offset"].alias("offset"),
+                value.alias("value"),
+            ),
+        )
+
+    def _check_at(self, value: Any) -> At:
+        timestamp, partition, offset = (check_integer(value[name]) for name in ("timestamp", "partition", "offset"))
+        return At(timestamp, partition, offset, self.of_type.check(value["value"]))
+
+
+@dataclass(frozen=True)
+class Latest(_WithAt, AsItsColumn):
+    """What the latest record that has the column holds; see `At` for which one that is. A lattice.
+
+    Law: of two records the later one is the latest of both. The order is that of the records, not of their arrival.
+
+    >>> Latest("city", Text).merge(At(1700000000000, 0, 7, "Rome"), At(1700000000000, 1, 2, "Oslo")).value
+    'Oslo'
+
+    Attributes:
+        column: of what.
+        type: what the column holds; left out where it is one of the source.
+    """
+
+    column: str
+    type: ColumnType | None = None
+
+    @property
+    def spark(self) -> str:
+        return self.part_type
+
+    def aggregate(self, part: Column) -> Column:
+        from pyspark.sql import functions as F
+
+        return F.max(part)
+
+    def check(self, value: Any) -> At:
+        return self._check_at(value)
+
+    def to_json(self, value: At) -> Any:
+        return value._asdict()
+
+    def merge(self, held: At, new: At) -> At:
+        return max(held, new)
+
+    def served(self, value: At) -> Any:
+        return value.value
+
+
+@dataclass(frozen=True)
+class Recent(_WithAt):
+    """What the last records that have the column hold, the latest last; see `At` for their order. A lattice.
+
+    Law: of two lists the last n of both together, each record once, are the last n of both.
+
+    >>> Recent(2, "kind", Text).served((At(1, 0, 0, "view"), At(5, 0, 3, "buy")))
+    ['view', 'buy']
+
+    Attributes:
+        n: how many, 1 to 1,000.
+        column: of what.
+        type: what the column holds; left out where it is one of the source.
+    """
+
+    n: int
+    column: str
+    type: ColumnType | None = None
+
+    nullable: ClassVar[bool] = False
+    listed: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if type(self.n) is not int or not 1 <= self.n <= 1000:
+            raise DeclarationError(f"Recent({self.n!r}, …): say how many are kept, 1 to 1,000")
+
+    @property
+    def spark(self) -> str:
+        return f"array<{self.part_type}>"
+
+    @property
+    def json_type(self) -> str:
+        return "array"
+
+    @property
+    def json_schema(self) -> Mapping[str, Any]:
+        return {"type": "array", "items": dict(self.of_type.json_schema), "maxItems": self.n}
+
+    def aggregate(self, part: Column) -> Column:
+        from pyspark.sql import functions as F
+
+        last = F.call_function("max_by", part, part, F.lit(self.n))
+        return F.coalesce(F.sort_array(last), F.array().cast(self.spark))
+
+    def check(self, value: Any) -> tuple[At, ...]:
+        return tuple(self._check_at(each) for each in value)
+
+    def to_json(self, value: tuple[At, ...]) -> Any:
+        return [at._asdict() for at in value]
+
+    def merge(self, held: tuple[At, ...], new: tuple[At, ...]) -> tuple[At, ...]:
+        return tuple(sorted({*held, *new})[-self.n :])
+
+    def served(self, value: tuple[At, ...]) -> list[Any]:
+        return [at.value for at in value]
