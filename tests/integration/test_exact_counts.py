@@ -149,7 +149,7 @@ def _newest_batch(query: Path) -> None:
 @pytest.mark.parametrize(
     "losses",
     [
-        pytest.param((_offsets, _all_of_the_query), id="logs"),
+        pytest.param((_offsets, _all_of_the_query), id="logs", marks=pytest.mark.system),
         pytest.param((_commits, _state, _a_state_partition, _manifest), id="state", marks=pytest.mark.system),
         pytest.param((_newest_commit, _newest_offsets, _newest_batch), id="newest", marks=pytest.mark.system),
     ],
@@ -241,6 +241,7 @@ def test_retention_takes_no_count_away_and_makes_none_double(broker: Broker, tmp
     assert "and was read to" in stream.log
 
 
+@pytest.mark.system
 def test_a_result_topic_with_nothing_that_can_be_used_is_no_seed(broker: Broker, tmp_path: Path) -> None:
     scene = Scene(broker, "garbage", tmp_path)
     (store,) = scene.world.topology.stores

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+import pytest
+
 from app.java.broker import Broker
 from tests.drivers.counted import Counted
 from tests.drivers.stream_process import StreamProcess, running
@@ -13,6 +15,7 @@ from tests.drivers.word_topologies import word_count_each_second, words_in
 BUSY_S = 6.0
 
 
+@pytest.mark.system
 def test_a_count_is_written_at_most_once_a_second_and_goes_on_from_its_checkpoint(
     broker: Broker, tmp_path: Path
 ) -> None:

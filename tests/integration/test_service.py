@@ -153,6 +153,7 @@ def test_an_open_transaction_keeps_back_what_lies_behind_it_in_its_partition_and
         instance.wait_for_boards(world.reference.boards(10), limit=10)
 
 
+@pytest.mark.system
 def test_boards_that_another_cluster_has_published_as_a_later_generation_keep_no_new_score_out(
     world: World, tmp_path: Path
 ) -> None:
