@@ -50,7 +50,7 @@ KEEP_HEADER: Final = {"Cache-Control": "how long the answer may be kept; `no-sto
 UNAVAILABLE: Final = {"description": "No copy can answer right now; try again after `Retry-After`"}
 UNKNOWN_HOSTS: Final = {"description": "The partitions are not known yet; try again after `Retry-After`"}
 
-_ETAG: Final = {"ETag": "changes with the row; send it back as `If-None-Match`"}
+ETAG_HEADER: Final = {"ETag": "changes with the row; send it back as `If-None-Match`"}
 _INVALID: Final = {"description": "A key, a limit or a range that cannot be"}
 _PAGED_WITH: Final = ("from", "to", "prefix", "order", "limit", "page_size", "partial")
 _NOT_NAMED: Final = ("from", "to", "prefix", "order", "page_size", "after")
@@ -211,7 +211,7 @@ def _routes_of(of: _ServedRoutes, serving: Serving) -> APIRouter:
         summary=f"One row of {store.name}",
         response_class=Response,
         responses={
-            200: described("The row", _ETAG | ROW_HEADERS | KEEP_HEADER, schema_of_row, example),
+            200: described("The row", ETAG_HEADER | ROW_HEADERS | KEEP_HEADER, schema_of_row, example),
             304: {"description": "The row is the one that `If-None-Match` names"},
             400: _INVALID,
             404: {"description": "No such key"},

@@ -13,7 +13,7 @@ from api.http.parameters import parser_of
 from api.http.schemas import TableCount
 from api.operate.declared import key_column, table_columns, table_schema
 from api.operate.examples import example_of, example_table_row
-from api.reads.stores import KEEP_HEADER, described
+from api.reads.stores import ETAG_HEADER, KEEP_HEADER, described
 from api.serving import Serving
 from runtime.errors import StateUnusable
 from runtime.keys import KeyValue
@@ -23,7 +23,6 @@ _HEADERS: Final = {
     "X-Served-By": "host:port of the instance that answered",
     "X-Store-Lag": "records that its copy is behind the end of the table's topic",
 }
-_ETAG: Final = {"ETag": "changes with the row; send it back as `If-None-Match`"}
 _INVALID: Final = {"description": "A key that cannot be"}
 _UNAVAILABLE: Final = {"description": "The table is not complete at this instance yet; try again after `Retry-After`"}
 
@@ -135,7 +134,7 @@ def _routes_of(of: _Answers, serving: Serving) -> APIRouter:
         responses={
             200: described(
                 "The row",
-                _ETAG | _HEADERS | KEEP_HEADER,
+                ETAG_HEADER | _HEADERS | KEEP_HEADER,
                 table_schema(table),
                 example_table_row(table),
             ),

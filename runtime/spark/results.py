@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
 
 from runtime.declaration import Store
@@ -171,6 +171,11 @@ class Results:
         here = F.to_json(F.struct(*(F.col(name).alias(str(at)) for at, name in enumerate(self._offset_names()))))
         older = F.coalesce(F.concat(F.lit(","), F.col(f"{_MADE}older")), F.lit(""))
         return F.concat(F.lit(f'{{"{self.source.topic_id}":'), here, older, F.lit("}"))
+
+
+def as_consumed(row: Row) -> tuple[bytes, bytes, list[tuple[str, bytes]]]:
+    """Return key, value and headers of a row of `RECORD`, as a consumer would have them."""
+    return row.key.encode(), row.value.encode(), [(each.key, bytes(each.value)) for each in row.headers]
 
 
 def has_key(store: Store) -> Column:

@@ -14,7 +14,7 @@ from runtime import results
 from runtime.declaration import Store, Topology
 from runtime.results import Result
 from runtime.spark.plan_check import check_rows
-from runtime.spark.results import Results, SourceTopic, latest, published
+from runtime.spark.results import Results, SourceTopic, as_consumed, latest, published
 from runtime.spark.rows import rows_of, usable
 
 EPOCH: Final = datetime(2026, 1, 1, tzinfo=UTC)
@@ -152,10 +152,7 @@ class StoreOnFrames:
 
     def records(self, records: Records) -> list[ResultRecord]:
         """Return the result records of source records."""
-        return [
-            (row.key.encode(), row.value.encode(), [(each.key, bytes(each.value)) for each in row.headers])
-            for row in self.query(records).collect()
-        ]
+        return [as_consumed(row) for row in self.query(records).collect()]
 
     def published(self, records: Sequence[AnyResult]) -> DataFrame:
         """Return the results that a result topic with these records holds."""

@@ -14,7 +14,7 @@ from runtime import results
 from runtime.declaration import Store
 from runtime.keys import Key, Text
 from runtime.results import Result
-from runtime.spark.results import Results, SourceTopic, latest, published
+from runtime.spark.results import Results, SourceTopic, as_consumed, latest, published
 from runtime.values import Value
 
 _KEY: Final = "__rows"
@@ -160,10 +160,7 @@ class _Check:
 
 
 def _collected(records: DataFrame) -> dict[str, tuple[bytes, results.Headers]]:
-    return {
-        row.key: (row.value.encode(), [(each.key, bytes(each.value)) for each in row.headers])
-        for row in records.collect()
-    }
+    return {key.decode(): (value, headers) for key, value, headers in map(as_consumed, records.collect())}
 
 
 def _is_same(found: Any, wanted: Any) -> bool:

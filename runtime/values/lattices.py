@@ -14,8 +14,20 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 
+class _Extreme(AsItsColumn):
+    """One of the values of a column, as it stands in the column."""
+
+    lattice: ClassVar[bool] = True
+
+    def part(self) -> Column:
+        return self.published()
+
+    def check(self, value: Any) -> Any:
+        return self.of_type.check(value)
+
+
 @dataclass(frozen=True)
-class Min(AsItsColumn):
+class Min(_Extreme):
     """The least of a column: texts go by their code points, false is before true. A lattice.
 
     Law: of two minima the lesser one is the minimum of both.
@@ -31,25 +43,17 @@ class Min(AsItsColumn):
     column: str
     type: ColumnType | None = None
 
-    lattice: ClassVar[bool] = True
-
-    def part(self) -> Column:
-        return self.published()
-
     def aggregate(self, part: Column) -> Column:
         from pyspark.sql import functions as F
 
         return F.min(part)
-
-    def check(self, value: Any) -> Any:
-        return self.of_type.check(value)
 
     def merge(self, held: Any, new: Any) -> Any:
         return min(held, new)
 
 
 @dataclass(frozen=True)
-class Max(AsItsColumn):
+class Max(_Extreme):
     """The greatest of a column; as `Min`. A lattice.
 
     Law: of two maxima the greater one is the maximum of both.
@@ -65,18 +69,10 @@ class Max(AsItsColumn):
     column: str
     type: ColumnType | None = None
 
-    lattice: ClassVar[bool] = True
-
-    def part(self) -> Column:
-        return self.published()
-
     def aggregate(self, part: Column) -> Column:
         from pyspark.sql import functions as F
 
         return F.max(part)
-
-    def check(self, value: Any) -> Any:
-        return self.of_type.check(value)
 
     def merge(self, held: Any, new: Any) -> Any:
         return max(held, new)

@@ -98,7 +98,7 @@ def test_a_count_that_is_gone_differs_all_the_same(world: World) -> None:
     lines = done.stdout.splitlines()
     assert lines[:3] == [
         f'http://localhost:{world.instance.port}: counts-store "new" is not served',
-        '    expected  {"word": "new", "count": 1}',
+        '    expected  {"word":"new","count":1}',
         "    served    -",
     ]
     assert "compared with 1 record of lines (0 of them unusable): 1 difference" in lines[-2]

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal as Exact
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 from pyspark.sql import Column
@@ -33,6 +33,7 @@ from runtime.records import json_bytes
 from runtime.spark.session import Spark
 from runtime.testing import check_value
 from runtime.values import Fields
+from tests.drivers.longest import Longest
 
 Row = Mapping[str, Any]
 
@@ -152,27 +153,6 @@ class Unwritten(Max):
 def test_a_value_whose_law_does_not_hold_is_found(spark: Spark, value: Value, said: str) -> None:
     with pytest.raises(AssertionError, match=said):
         check_value(spark.session, value, of(3, 2, 2))
-
-
-class Longest(Value):
-    """The length of the longest text, as the document has it."""
-
-    lattice: ClassVar[bool] = True
-    spark = "bigint"
-    json_type = "integer"
-    columns: ClassVar[dict[str, str]] = {"text": "string"}
-
-    def part(self) -> Column:
-        return F.length("text")
-
-    def aggregate(self, part: Column) -> Column:
-        return F.max(part)
-
-    def check(self, value: Any) -> int:
-        return int(value)
-
-    def merge(self, held: int, new: int) -> int:
-        return max(held, new)
 
 
 def test_the_law_of_ones_own_value_is_checked_in_a_line(spark: Spark) -> None:

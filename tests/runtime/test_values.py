@@ -5,43 +5,23 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from runtime import Count, Int64, Key, PlainText, Store, Stream, Text, Topology, Value, results
+from runtime import Count, Int64, Key, PlainText, Store, Stream, Text, Topology, results
 from runtime.errors import InvalidRecord
 from runtime.results import Made, Result
 from runtime.spark.results import latest
 from runtime.spark.session import Spark
 from runtime.testing.frames import EPOCH_MS, TOPIC_ID, AnyResult, StoreOnFrames
 from runtime.values import Fields
+from tests.drivers.longest import Longest
 from topology.word_count import WORD_COUNT
-
-
-class Longest(Value):
-    """The length of the longest text: a lattice."""
-
-    lattice: ClassVar[bool] = True
-    spark = "bigint"
-    json_type = "integer"
-    columns: ClassVar[dict[str, str]] = {"text": "string"}
-
-    def part(self) -> Column:
-        return F.length("text")
-
-    def aggregate(self, part: Column) -> Column:
-        return F.max(part)
-
-    def check(self, value: Any) -> int:
-        return int(value)
-
-    def merge(self, held: int, new: int) -> int:
-        return max(held, new)
 
 
 def by_first_letter(lines: DataFrame) -> DataFrame:

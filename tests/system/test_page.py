@@ -56,22 +56,6 @@ new MutationObserver(() => {
 
 
 @pytest.fixture(scope="module")
-def shared_browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with Browser(tmp_path_factory.mktemp("browser")) as running:
-        yield running
-
-
-@pytest.fixture
-def browser(shared_browser: Browser) -> Iterator[Browser]:
-    """A browser whose page had no error when the test is over."""
-    shared_browser.look(width=1280, height=900)
-    shared_browser.open("about:blank")
-    shared_browser.errors()
-    yield shared_browser
-    assert shared_browser.errors() == []
-
-
-@pytest.fixture(scope="module")
 def still() -> Iterator[str]:
     """The address of an instance whose boards stay as they are."""
     host = free_host()

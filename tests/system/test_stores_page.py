@@ -61,23 +61,6 @@ def instance(
         yield f"http://{host}", view
 
 
-@pytest.fixture(scope="module")
-def shared_browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with Browser(tmp_path_factory.mktemp("browser")) as running:
-        yield running
-
-
-@pytest.fixture
-def browser(shared_browser: Browser) -> Iterator[Browser]:
-    """A browser whose page had no error when the test is over."""
-    shared_browser.look(width=1280, height=900)
-    shared_browser.open("about:blank")
-    shared_browser.errors()
-    yield shared_browser
-    shared_browser.open("about:blank")
-    assert shared_browser.errors() == []
-
-
 def test_a_key_is_found_and_seen_to_change(browser: Browser) -> None:
     with instance(ROWS) as (url, view):
         browser.open(url)

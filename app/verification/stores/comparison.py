@@ -13,6 +13,7 @@ from runtime.errors import InvalidRecord
 from runtime.records import json_bytes
 from runtime.types import Double
 from runtime.values import Fields
+from runtime.values.of_columns import OfColumn
 
 _NEAR: Final = 1e-9
 
@@ -118,7 +119,7 @@ def _agree(store: Store, expected: Any, served: Any) -> bool:
 def _adds_doubles(store: Store) -> bool:
     record = store.record
     every = record.values.values() if isinstance(record, Fields) else ()
-    return any(not value.lattice and getattr(value, "of_type", None) is Double for value in every)
+    return any(isinstance(value, OfColumn) and not value.lattice and value.of_type is Double for value in every)
 
 
 def _may_be(store: Store, expected: Any, served: Any) -> bool:

@@ -18,7 +18,7 @@ from runtime.kafka.offsets import TopicOffsets, topic_offsets
 from runtime.kafka.unreadable import OffsetRange, read_ranges
 from runtime.serving.in_memory import GivenRecord, InMemory
 from runtime.spark.bounded_read import in_memory, past_unreadable, read_apart, read_around
-from runtime.spark.results import Results, SourceTopic
+from runtime.spark.results import Results, SourceTopic, as_consumed
 from runtime.spark.rows import rows_of, unusable, usable
 from runtime.spark.session import Spark, translated
 from runtime.stream.tables import tables_in_memory
@@ -114,15 +114,7 @@ class StoresExpectation:
         with translated():
             for store in self._topology.stores:
                 made = self._results(store, source.records, LocalTables(shown.copies)).toLocalIterator()
-                given = [
-                    GivenRecord(
-                        0,
-                        row.key.encode(),
-                        row.value.encode(),
-                        headers=[(header.key, bytes(header.value)) for header in row.headers],
-                    )
-                    for row in made
-                ]
+                given = [GivenRecord(0, key, value, headers=headers) for key, value, headers in map(as_consumed, made)]
                 shown.read_results(store.name, given)
             cannot = unusable(self._topology, first, source.records).count()
             return source.records.count() + source.unreadable, cannot + source.unreadable

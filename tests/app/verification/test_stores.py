@@ -4,38 +4,16 @@ from __future__ import annotations
 
 import decimal
 import json
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
-from pyspark.sql import Column
 
 from app.verification.stores.comparison import Comparison, ServedStore, compare
 from app.verification.stores.report import SHOWN, StoresResult
-from runtime import Count, Decimal, Double, Key, Row, Store, Sum, Tables, Text, Value
+from runtime import Count, Decimal, Double, Int64, Key, Max, Row, Store, Sum, Tables, Text
 from runtime.records import json_bytes
 
 HELLO, WORLD = {"word": "hello", "count": 2}, {"word": "world", "count": 1}
-
-
-class Most(Value):
-    """A lattice: of two numbers the greater one is the greater of both."""
-
-    lattice: ClassVar[bool] = True
-    spark = "bigint"
-    json_type = "integer"
-    columns: ClassVar[dict[str, str]] = {}
-
-    def part(self) -> Column:
-        raise NotImplementedError
-
-    def aggregate(self, part: Column) -> Column:
-        raise NotImplementedError
-
-    def check(self, value: Any) -> int:
-        return int(value)
-
-    def merge(self, held: int, new: int) -> int:
-        return max(held, new)
 
 
 def shout(row: Row, tables: Tables) -> str:
@@ -43,7 +21,7 @@ def shout(row: Row, tables: Tables) -> str:
 
 
 COUNTS = Store("counts-store", "counts", Key("word", Text), {"count": Count()})
-MOST = Store("most", "most-output", Key("word", Text), {"count": Most()})
+MOST = Store("most", "most-output", Key("word", Text), {"count": Max("count", Int64)})
 DOUBLES = Store("sums", "sums-output", Key("word", Text), {"sum": Sum("x", Double)})
 DECIMALS = Store("sums", "sums-output", Key("word", Text), {"sum": Sum("x", Decimal(2))})
 SHOUTED = Store("shouted", "shouted-output", Key("word", Text), {"count": Count()}, show=shout)
