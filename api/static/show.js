@@ -14,6 +14,15 @@ export function make(tag, { className, ...attributes } = {}, ...children) {
   return element;
 }
 
+/** Have an element hold these children, in this order. One that has its place stays there, and keeps the focus. */
+export function arrange(parent, children) {
+  const kept = new Set(children);
+  for (const child of Array.from(parent.children)) if (!kept.has(child)) child.remove();
+  children.forEach((child, index) => {
+    if (parent.children[index] !== child) parent.insertBefore(child, parent.children[index] ?? null);
+  });
+}
+
 /** Set a text only when it differs, so that no status is read out twice. */
 export function say(element, text) {
   if (element.textContent !== text) element.textContent = text;

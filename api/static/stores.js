@@ -5,7 +5,7 @@
 
 import { ask, askJson, isExpected, jsonOf, keepTrying, pause, readAsText, readEvents } from "./ask.js";
 import { OneRow } from "./row.js";
-import { byId, make, number, plural, say } from "./show.js";
+import { arrange, byId, make, number, plural, say } from "./show.js";
 import { cellText, keyText, mark } from "./values.js";
 
 const LIVE_MOST = 500; // More rows than that are shown a page at a time.
@@ -100,7 +100,14 @@ export class Stores {
   }
 
   #list() {
-    byId("stores-rows").replaceChildren(...this.#stores.map((store) => storeRow(store, store.name === this.#store?.name)));
+    const list = byId("stores-rows");
+    const old = new Map(Array.from(list.children, (row) => [row.dataset.store, row]));
+    const rows = this.#stores.map((store) => {
+      const row = old.get(store.name) ?? storeRow(store.name);
+      fillStoreRow(row, store, store.name === this.#store?.name);
+      return row;
+    });
+    arrange(list, rows);
   }
 
   /** Show the rows of a store: from its stream while they are few, else a page again and again. */
@@ -256,7 +263,7 @@ export class Stores {
       fill(element, columns.map((column) => cellText(isObject(row) ? row[column] : row)), classes, !first);
       return element;
     });
-    body.replaceChildren(...drawn);
+    arrange(body, drawn);
   }
 }
 
@@ -317,15 +324,15 @@ function fill(element, texts, classes, marking) {
 
 const typed = ({ name, type }) => `${name}: ${type}`;
 
-function storeRow({ name, topic, key, columns, count }, isShown) {
-  const link = make("a", { href: linkTo(name), ...(isShown ? { "aria-current": "true" } : {}) }, name);
-  return make(
-    "tr",
-    {},
-    make("th", { scope: "row" }, link),
-    make("td", {}, typed(key)),
-    make("td", {}, columns.map(typed).join(", ") || "–"),
-    make("td", {}, topic),
-    make("td", { className: "number" }, count === null ? "–" : number(count)),
-  );
+function storeRow(name) {
+  const cells = ["", "", "", "number"].map((className) => make("td", { className }));
+  return make("tr", { "data-store": name }, make("th", { scope: "row" }, make("a", { href: linkTo(name) }, name)), ...cells);
+}
+
+function fillStoreRow(row, { topic, key, columns, count }, isShown) {
+  const link = row.querySelector("a");
+  if (isShown) link.setAttribute("aria-current", "true");
+  else link.removeAttribute("aria-current");
+  const texts = [typed(key), columns.map(typed).join(", ") || "–", topic, count === null ? "–" : number(count)];
+  texts.forEach((text, index) => say(row.children[index + 1], text));
 }

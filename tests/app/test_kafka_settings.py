@@ -1,8 +1,6 @@
 """Settings of a secured Kafka that cannot be right end the program with one line, which shows no secret."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import certifi
@@ -10,7 +8,7 @@ import pytest
 
 from app.errors import SetupError
 from app.settings import PREFIX, read_settings
-from tests.waiting import UNHURRIED_S
+from tests.drivers.command import run_command
 
 SECRET = "hunter2 hunter3"
 LOGIN = {
@@ -88,11 +86,8 @@ def test_what_cannot_be_right_is_one_line_that_says_what_to_do(
 
 
 def test_the_command_ends_at_once_and_shows_no_secret() -> None:
-    given = {V + name: value for name, value in (LOGIN | {"SASL_USERNAME": ""}).items()}
-    command = [sys.executable, "-m", "app.cli", "serve"]
-    done = subprocess.run(
-        command, env=os.environ | given, capture_output=True, text=True, timeout=UNHURRIED_S, check=False
-    )
+    given = {V.removeprefix(PREFIX) + name: value for name, value in (LOGIN | {"SASL_USERNAME": ""}).items()}
+    done = run_command("serve", **given)
     assert done.returncode == 2
     assert done.stderr == (f"leaderboard: {V}SECURITY_PROTOCOL=SASL_SSL needs {V}SASL_USERNAME: set that as well\n")
 

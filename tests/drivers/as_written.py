@@ -30,6 +30,7 @@ from typing import Any, Final
 
 import psutil
 
+from tests.drivers import command
 from tests.drivers.markdown import ROOT, Block, Document
 from tests.drivers.processes import descendants, running
 from tests.waiting import UNHURRIED_S, wait_until
@@ -60,7 +61,7 @@ def copy_of_the_project(target: Path) -> Path:
 
 def environment() -> dict[str, str]:
     """Return the environment of a newcomer: no settings of ours, and no virtual environment."""
-    own = {name: value for name, value in os.environ.items() if not name.startswith(("LEADERBOARD_", "PYTHON"))}
+    own = {name: value for name, value in command.environment().items() if not name.startswith("PYTHON")}
     own.pop("VIRTUAL_ENV", None)
     own["PATH"] = os.pathsep.join(
         folder for folder in own["PATH"].split(os.pathsep) if not Path(folder).is_relative_to(ROOT)

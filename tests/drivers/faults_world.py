@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -14,6 +11,7 @@ from typing import Any, Self
 import psutil
 
 from app.java.broker import Broker
+from tests.drivers.command import run_command
 from tests.drivers.faults_checkpoint import CheckpointFiles
 from tests.drivers.faults_events import LIVE, Events, Mix, Score, row, score_event
 from tests.drivers.faults_flow import Flow
@@ -203,10 +201,7 @@ class World:
     def verify(self) -> None:
         """Let `leaderboard verify` say that the boards are right as well."""
         given = {"BOOTSTRAP_SERVERS": self.broker.bootstrap_servers, "DEPTH": self.depth}
-        own = {name: value for name, value in os.environ.items() if not name.startswith("LEADERBOARD_")}
-        env = own | {f"LEADERBOARD_{name}": str(value) for name, value in given.items()}
-        command = [sys.executable, "-m", "app.cli", "verify", "--url", self.instance.url, "--within", "60"]
-        done = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=UNHURRIED_S)
+        done = run_command("verify", "--url", self.instance.url, "--within", "60", **given)
         assert done.returncode == 0, f"verify says {done.returncode}: {done.stdout}{done.stderr[-3000:]}"
         self.note("verified")
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any, Self
 
 import httpx
 
+from tests.drivers.command import command, environment
 from tests.drivers.ports import free_port
 from tests.waiting import UNHURRIED_S, wait_until
 
@@ -60,13 +59,11 @@ class Instance:
         """Start the process; returns when it answers over HTTP."""
         self.directory.mkdir(parents=True, exist_ok=True)
         self._log_start = self.log_path.stat().st_size if self.log_path.exists() else 0
-        own = {name: value for name, value in os.environ.items() if not name.startswith("LEADERBOARD_")}
-        given = {f"LEADERBOARD_{name}": str(value) for name, value in self._settings.items()}
         with self.log_path.open("ab") as log:
             # A session of its own, as a service has: Linux shares out the cores among sessions.
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "app.cli", "serve"],
-                env=own | given,
+                command("serve"),
+                env=environment(**self._settings),
                 stdout=log,
                 stderr=log,
                 start_new_session=True,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +14,7 @@ from runtime import Key, PlainText, Store, Stream, Text, Topology
 from runtime.results import merge, parse
 from runtime.spark.session import Spark
 from runtime.testing.frames import StoreOnFrames
+from tests.drivers.command import environment
 from tests.drivers.markdown import ROOT, Block, Document
 from tests.drivers.ports import free_port
 from tests.waiting import UNHURRIED_S
@@ -38,18 +38,13 @@ def names() -> dict[str, Any]:
     return found
 
 
-def _without_spark() -> dict[str, str]:
-    """Return this process's environment without what PySpark puts into it: the command would speak of it."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("SPARK_")}
-
-
 def leaderboard(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a command on the guide's topology, in a directory that has it."""
     return subprocess.run(
         [str(Path(sys.executable).parent / "leaderboard"), *arguments, "--topology", "errors:ERRORS"],
         check=False,
         cwd=directory,
-        env={**_without_spark(), "TMPDIR": str(directory)},
+        env={**environment(), "TMPDIR": str(directory)},
         capture_output=True,
         text=True,
         timeout=UNHURRIED_S,
@@ -87,7 +82,7 @@ def test_its_test_passes_where_nothing_but_the_declaration_is(tmp_path: Path) ->
         [sys.executable, "-m", "pytest", "-q", "-W", "error", "test_errors.py"],
         check=False,
         cwd=tmp_path,
-        env={**os.environ, "TMPDIR": str(tmp_path)},
+        env={**environment(), "TMPDIR": str(tmp_path)},
         capture_output=True,
         text=True,
         timeout=UNHURRIED_S,

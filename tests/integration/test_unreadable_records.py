@@ -7,9 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -21,12 +18,13 @@ import pytest
 from app.java.broker import Broker
 from runtime.kafka.topics import TopicSpec, create_missing
 from runtime.records import TIMESTAMP_REASON, TOO_LARGE
+from tests.drivers.command import run_command
 from tests.drivers.instance import Instance
 from tests.drivers.producer import Inputs
 from tests.drivers.raw_records import ZSTD, RawRecord, send_raw
 from tests.drivers.reference import Reference
 from tests.drivers.topic_reader import read_topic
-from tests.waiting import UNHURRIED_S, wait_until
+from tests.waiting import wait_until
 from topology.leaderboard.topics import HIGH_SCORES, PLAYERS, PRODUCTS, SCORE_EVENTS, SCORE_EVENTS_INVALID
 
 NOW_MS: Final = int(time.time() * 1000)
@@ -82,17 +80,8 @@ class World:
 
     def assert_proved(self) -> None:
         """Compare what is served with what is computed anew from the topics."""
-        command = [sys.executable, "-m", "app.cli", "verify", "--url", self.instance.url, "--within", "5"]
-        others = {name: value for name, value in os.environ.items() if not name.startswith("LEADERBOARD_")}
-        environment = others | {"LEADERBOARD_BOOTSTRAP_SERVERS": self.broker.bootstrap_servers}
-        done = subprocess.run(
-            [*command, "--format", "json"],
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=UNHURRIED_S,
-            check=False,
-        )
+        arguments = ("--url", self.instance.url, "--within", "5", "--format", "json")
+        done = run_command("verify", *arguments, BOOTSTRAP_SERVERS=self.broker.bootstrap_servers)
         assert done.returncode == 0, done.stdout + done.stderr
         result = json.loads(done.stdout)
         assert (result["score_events"], result["unusable"]) == (self.sent.total(), self.letters.total())

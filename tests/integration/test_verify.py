@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +14,7 @@ from aiokafka import AIOKafkaConsumer
 
 from app.java.broker import Broker
 from app.verification.verify import DIFFERENT
+from tests.drivers.command import command, environment, run_command
 from tests.drivers.instance import Instance
 from tests.drivers.ports import free_port
 from tests.drivers.producer import Inputs
@@ -54,22 +53,14 @@ class Cluster:
     inputs: Inputs
     reference: Reference
 
-    def command(self, *arguments: str) -> list[str]:
-        """Return what an operator types."""
-        return [sys.executable, "-m", "app.cli", "verify", *arguments]
-
-    def environment(self, **settings: object) -> dict[str, str]:
-        """Return what an operator has set."""
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("LEADERBOARD_")}
-        given = {"BOOTSTRAP_SERVERS": self.broker.bootstrap_servers, "PORT": self.instance.port} | settings
-        return environment | {f"LEADERBOARD_{name}": str(value) for name, value in given.items()}
+    @property
+    def settings(self) -> dict[str, object]:
+        """What an operator has set."""
+        return {"BOOTSTRAP_SERVERS": self.broker.bootstrap_servers, "PORT": self.instance.port}
 
     def verify(self, *arguments: str, **settings: object) -> subprocess.CompletedProcess[str]:
         """Run the command in a process of its own."""
-        command, environment = self.command(*arguments), self.environment(**settings)
-        return subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=UNHURRIED_S, check=False
-        )
+        return run_command("verify", *arguments, **self.settings | settings)
 
     def send_scores(self, scores: list[tuple[float, int, int]]) -> None:
         """Send scores: score, player, product."""
@@ -145,7 +136,10 @@ def test_a_board_that_is_forged_is_the_one_that_differs(cluster: Cluster) -> Non
 
 def test_boards_that_become_right_meanwhile_are_equal(cluster: Cluster) -> None:
     with subprocess.Popen(
-        cluster.command("--within", "240"), env=cluster.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        command("verify", "--within", "240"),
+        env=environment(**cluster.settings),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     ) as process:
         assert process.stderr is not None
         assert process.stdout is not None

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,6 +14,7 @@ import pytest
 from app.java.broker import Broker
 from app.verification.verify import DIFFERENT
 from runtime.kafka.topics import create_missing, outputs_of
+from tests.drivers.command import run_command
 from tests.drivers.faults_topics import Topics
 from tests.drivers.instance import Instance
 from tests.drivers.producer import Inputs
@@ -43,13 +42,8 @@ class World:
 
     def verify(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run the command in a process of its own."""
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("LEADERBOARD_")}
         given = {"BOOTSTRAP_SERVERS": self.broker.bootstrap_servers, "PORT": self.instance.port}
-        return subprocess.run(
-            [sys.executable, "-m", "app.cli", "verify", "--topology", "word-count", *arguments],
-            env=environment | {f"LEADERBOARD_{name}": str(value) for name, value in given.items()},
-            capture_output=True, text=True, timeout=UNHURRIED_S, check=False,
-        )  # fmt: skip
+        return run_command("verify", "--topology", "word-count", *arguments, **given)
 
 
 @pytest.fixture(scope="module")

@@ -5,9 +5,7 @@ What is a secret is looked for in every file that an instance leaves, in what it
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -21,11 +19,12 @@ from runtime.kafka.connection import KafkaConnection
 from runtime.kafka.ids import topic_ids
 from runtime.kafka.topics import create_missing, inputs_of
 from tests.drivers.certificates import Authority, encrypted
+from tests.drivers.command import run_command
 from tests.drivers.instance import Instance
 from tests.drivers.processes import command_lines, descendants, running
 from tests.drivers.producer import Inputs
 from tests.drivers.secured_kafka import KEY_PASSWORD, LATE_USER, PASSWORD, USER, SecuredKafka, settings_for
-from tests.waiting import UNHURRIED_S, wait_until
+from tests.waiting import wait_until
 from topology.leaderboard.board import LEADERBOARD
 
 pytestmark = pytest.mark.system
@@ -47,11 +46,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
 
 
 def load(kafka: KafkaConnection) -> subprocess.CompletedProcess[str]:
-    given = {f"LEADERBOARD_{name}": str(value) for name, value in settings_for(kafka).items()}
-    command = [sys.executable, "-m", "app.cli", "load"]
-    return subprocess.run(
-        command, env=os.environ | given, capture_output=True, text=True, check=False, timeout=UNHURRIED_S
-    )
+    return run_command("load", **settings_for(kafka))
 
 
 def an_instance(directory: Path, kafka: KafkaConnection) -> Instance:

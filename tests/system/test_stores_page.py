@@ -90,6 +90,12 @@ def test_a_key_is_found_and_seen_to_change(browser: Browser) -> None:
         browser.wait_for(f"{COUNT_OF_ROW} === '9' && document.querySelector('#row-empty').hidden", "it comes back")
         browser.press("Escape")
         browser.wait_for("document.activeElement.textContent === 'hello'", "back in the list, where it was")
+        # What changes beside it, also who is before it, leaves the focus where it is.
+        view.change("hallo", {"word": "hallo", "count": 1})
+        browser.run("document.querySelector('#find-key').value = ''")
+        browser.run("document.querySelector('#find-key').dispatchEvent(new Event('input'))")
+        browser.wait_for(f"{LISTED}.join().includes('hallo,hello,world')", "the rows beside it come and go")
+        assert browser.run("return document.activeElement.textContent") == "hello"
 
 
 @pytest.mark.parametrize("word", WORDS)

@@ -1,6 +1,6 @@
 // How games are shown: lists of entries whose changes can be seen, announcements, frames.
 
-import { plural } from "./show.js";
+import { arrange, plural } from "./show.js";
 
 const CHANGED_MS = 2_000;
 const MOVE_MS = 350;
@@ -32,10 +32,7 @@ export function showEntries(list, entries, { makeRow, fillRow, moving }) {
     fillRow(row, entry, index + 1);
     return row;
   });
-  for (const row of old.values()) row.remove();
-  rows.forEach((row, index) => {
-    if (list.children[index] !== row) list.insertBefore(row, list.children[index] ?? null);
-  });
+  arrange(list, rows);
   if (moves) rows.forEach((row) => move(row, before.get(row.dataset.entry)));
 }
 

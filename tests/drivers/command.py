@@ -1,0 +1,40 @@
+"""The command `leaderboard` in a process of its own, with the settings that a test gives and no others."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+from tests.waiting import UNHURRIED_S
+
+# PySpark puts variables of its own into the process of the tests, and the command would speak of them.
+_OF_THE_TESTS = ("LEADERBOARD_", "SPARK_", "PYSPARK_")
+
+
+def command(*arguments: str) -> list[str]:
+    """Return what runs it."""
+    return [sys.executable, "-m", "app.cli", *arguments]
+
+
+def environment(**settings: object) -> dict[str, str]:
+    """Return what it finds in the environment: what a shell has, and settings by their names without the prefix."""
+    of_the_shell = {name: value for name, value in os.environ.items() if not name.startswith(_OF_THE_TESTS)}
+    return of_the_shell | {f"LEADERBOARD_{name}": str(value) for name, value in settings.items()}
+
+
+def run_command(*arguments: str, **settings: object) -> subprocess.CompletedProcess[str]:
+    """Run it to its end.
+
+    Args:
+        arguments: the subcommand, and what it takes.
+        settings: by their names without the prefix.
+    """
+    return subprocess.run(
+        command(*arguments),
+        env=environment(**settings),
+        capture_output=True,
+        text=True,
+        timeout=UNHURRIED_S,
+        check=False,
+    )
