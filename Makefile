@@ -10,8 +10,8 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet
 TESTS ?=
 # One alone leaves a core idle for a third of the time, waiting. Each process keeps to neighbours as long as it can.
 TWO_AT_A_TIME := --numprocesses 2 --dist worksteal
-# Some of the other system tests need ports that documents name.
-ONE_AT_A_TIME := --ignore tests/integration --ignore tests/faults
+# So are those of a module, which share what takes long to set up, and those that need ports which documents name.
+TWO_MODULES_AT_A_TIME := --numprocesses 2 --dist loadgroup --no-loadscope-reorder
 BENCH ?=
 RUNS ?= 3
 CHECK_JSONSCHEMA := build/check-jsonschema/bin/check-jsonschema
@@ -34,8 +34,7 @@ test: need-java $(STAMP) ## run the tests (one file: make test TESTS=tests/app/t
 
 test-system: need-java need-system $(STAMP) $(CHECK_JSONSCHEMA) ## run the tests that take long or need more from the system
 	@$(BIN)/leaderboard jars >/dev/null
-	@$(BIN)/pytest -m system $(or $(TESTS),$(ONE_AT_A_TIME))
-	@$(if $(TESTS),,$(BIN)/pytest $(TWO_AT_A_TIME) -m system tests/integration tests/faults)
+	@$(BIN)/pytest -m system $(or $(TESTS),$(TWO_MODULES_AT_A_TIME))
 
 faults: need-java $(STAMP) ## let everything go wrong while events flow; prints a table (half an hour)
 	@$(BIN)/leaderboard jars >/dev/null

@@ -1,7 +1,7 @@
 """Produces files to the topics that a topology reads: the sample data of the demo, or a user's own.
 
-Tables are lines of `key|json`, or `key|` for a delete; events are lines without a key, of JSON or of text. What a line
-holds is passed on as it is: whether it can be used is for the topology to say.
+Tables are lines of `key|json`, or `key|` for a delete; events are lines of JSON or of text, behind `key|` where the
+topology reads the keys. What a line holds is passed on as it is: whether it can be used is for the topology to say.
 """
 
 import asyncio
@@ -56,7 +56,7 @@ def sample_files(topology: Topology, directory: Path) -> Files:
         found = [(topic, path) for topic in topics if (path := _file_for(topic, data / directory)) is not None]
         if len(found) == len(topics):
             return found
-    names = ", ".join(f"{topic}.{'txt' if _lines_of(topology, topic) == 'text' else 'json'}" for topic in topics)
+    names = ", ".join(f"{topic}.{'txt' if _is_text(topology, topic) else 'json'}" for topic in topics)
     raise SetupError(
         f"there is no directory {Path('data') / directory}/ with {names} here",
         "run it where they are, or name files to `load`",
@@ -118,9 +118,13 @@ def _topics(topology: Topology) -> list[str]:
 
 
 def _lines_of(topology: Topology, topic: str) -> Lines:
-    if topic != topology.source.topic:
+    if topic != topology.source.topic or topology.source.key is not None:
         return "keyed"
-    return "text" if isinstance(topology.source.format, PlainText) else "json"
+    return "text" if _is_text(topology, topic) else "json"
+
+
+def _is_text(topology: Topology, topic: str) -> bool:
+    return topic == topology.source.topic and isinstance(topology.source.format, PlainText)
 
 
 def _file_for(topic: str, directory: Path) -> Path | None:
@@ -154,7 +158,7 @@ class _Source:
             return None, text
         key, separator, value = text.partition(b"|")
         if not separator or not key.strip():
-            raise SetupError(f"{self.path} line {number} has no key", "write key|json, or key| for a delete")
+            raise SetupError(f"{self.path} line {number} has no key", "write key|value, or key| for none")
         return key.strip(), value.strip() or None
 
 

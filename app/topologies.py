@@ -28,7 +28,13 @@ LEADERBOARD: Final = "leaderboard"
 OTHERS: Final[Mapping[str, str]] = {
     "word-count": "topology.word_count:WORD_COUNT",
     "error-counts": "topology.error_counts:ERROR_COUNTS",
+    "logins": "topology.logins:LOGINS",
     "event-counts": "topology.event_counts:EVENT_COUNTS",
+    "patterns": "topology.patterns:PATTERNS",
+    "sales": "topology.sales:SALES",
+    "orders": "topology.orders:ORDERS",
+    "product-counter": "topology.product_counter:PRODUCT_COUNTER",
+    "captcha": "topology.captcha:CAPTCHA",
 }
 """Further topologies of the project by their short names, which are their names."""
 

@@ -9,15 +9,28 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from app.java.broker import Broker
-from app.java.jars import ensure_jars
 from runtime.kafka.connection import KafkaConnection
-from runtime.spark.session import Spark, SparkSettings
+from runtime.spark.session import Spark
+from tests.drivers.spark_sessions import spark_settings
 from tests.drivers.topology import TopologyDriver
 from tests.waiting import wait_until
 
 # What is tried is right or wrong, however long a busy machine takes for it.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Have the tests of a module stay together where groups are dealt out to processes, and the longest group begin."""
+
+    def has_group(item: pytest.Item) -> bool:
+        return item.get_closest_marker("xdist_group") is not None
+
+    items.sort(key=has_group, reverse=True)
+    for item in items:
+        if not has_group(item):
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
 
 
 @pytest.fixture(scope="session")
@@ -53,13 +66,8 @@ CLASS_PATH = "/operators/classes"
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spark]:
     """Spark with one task at a time: small data, and little to start."""
     directory = tmp_path_factory.mktemp("spark")
-    settings = SparkSettings(
-        KafkaConnection("localhost:1"),
-        ensure_jars().spark,
-        directory / "work",
-        directory / "spark.log",
-        conf={"spark.driver.extraJavaOptions": JVM_OPTIONS, "spark.driver.extraClassPath": CLASS_PATH},
-    )
+    conf = {"spark.driver.extraJavaOptions": JVM_OPTIONS, "spark.driver.extraClassPath": CLASS_PATH}
+    settings = spark_settings(KafkaConnection("localhost:1"), directory, conf=conf)
     before = set(threading.enumerate())
     running = Spark(settings, slots=1, shuffle_partitions=1)
     servers = {thread for thread in threading.enumerate() if "serve_forever" in thread.name} - before

@@ -43,7 +43,7 @@ _TOPOLOGY = """
     leaderboard leaderboard.topics leaderboard.description leaderboard.events leaderboard.first_look
     leaderboard.query leaderboard.places leaderboard.shown leaderboard.surveys leaderboard.boards
     leaderboard.upkeep leaderboard.board
-    word_count error_counts event_counts
+    word_count error_counts logins event_counts patterns sales orders product_counter captcha
 """
 _API = """
     http http.answers http.errors http.auth http.schemas http.openapi http.request_ids http.traffic http.delivery

@@ -29,5 +29,45 @@ ANSWERS: Final[Mapping[str, Mapping[str, list[dict[str, Any]]]]] = {
             {"event": "view", "count": 3},
         ]
     },
+    "logins": {
+        "attempts": [
+            {"user": "alice", "attempts": 1, "failed": 1},
+            {"user": "bob", "attempts": 3, "failed": 2},
+            {"user": "carol", "attempts": 1, "failed": 0},
+            {"user": "dave", "attempts": 1, "failed": 1},
+        ]
+    },
+    "patterns": {
+        "pattern-store": [
+            {"user": "alice", "kinds": ["login", "view", "purchase"]},
+            {"user": "carol", "kinds": ["view", "login", "view", "purchase"]},
+        ]
+    },
+    "sales": {
+        "total-sales-store": [
+            {"product": "Die Hard", "total": 30.0},
+            {"product": "The Big Lebowski", "total": 12.51},
+            {"product": "The Godfather", "total": 15.0},
+        ]
+    },
+    "orders": {
+        "enriched-orders-store": [
+            {"order_id": 1001, "customer_id": 1, "amount": 25.9, "customer": "Ada"},
+            {"order_id": 1002, "customer_id": 2, "amount": 100.0, "customer": "Grace"},
+            {"order_id": 1003, "customer_id": 1, "amount": 7.5, "customer": "Ada"},
+        ]
+    },
+    "product-counter": {
+        "Counts": [
+            {"productId": 1, "views": 3},
+            {"productId": 2, "views": 1},
+            {"productId": 7, "views": 1},
+        ]
+    },
+    "captcha": {
+        "browserActionsCountStore": [
+            {"browserHash": "b1", "actions": 5, "solved": False},
+        ]
+    },
 }
 """By the short name of the topology, and the name of the store."""

@@ -23,16 +23,15 @@ from typing import Any
 
 import psutil
 
-from app.java.jars import ensure_jars
 from runtime.declaration import Topology
 from runtime.kafka.connection import KafkaConnection
 from runtime.kafka.inspected import Judged
 from runtime.keys import KeyValue
-from runtime.spark.session import SparkSettings
 from runtime.stores.global_table import TableChanges
 from runtime.stream.status import StreamState, StreamStatus
 from runtime.stream.thread import StreamSettings, StreamThread
 from tests.drivers.processes import descendants, is_java
+from tests.drivers.spark_sessions import spark_settings
 from tests.waiting import wait_until
 
 SHORT_S = 5
@@ -232,9 +231,7 @@ def main(topology: str, name: str, bootstrap_servers: str, directory: str, check
     logging.getLogger("aiokafka").setLevel(logging.ERROR)
     declared: Topology = resolve_name(topology)(name)
     where = Path(directory)
-    spark = SparkSettings(
-        KafkaConnection(bootstrap_servers), ensure_jars().spark, where / "work", where / "spark.log", app_name=name
-    )
+    spark = spark_settings(KafkaConnection(bootstrap_servers), where, app_name=name)
     if (offsets := others["offsets_per_batch"]) is not None:
         spark = replace(spark, offsets_per_batch=offsets)
     settings = StreamSettings(declared, spark, name, Path(checkpoint).as_uri(), others["interval_s"])

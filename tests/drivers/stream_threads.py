@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from app.java.jars import ensure_jars
 from runtime import Count, Int64, Key, PlainText, Store, Stream, Table, Text, Topology
 from runtime.kafka.connection import KafkaConnection
 from runtime.kafka.ids import topic_ids
@@ -19,6 +18,7 @@ from runtime.stores.global_table import TableChanges
 from runtime.stream.status import StreamState
 from runtime.stream.tables import TableSource
 from runtime.stream.thread import StreamSettings, StreamThread
+from tests.drivers.spark_sessions import spark_settings
 from tests.waiting import wait_until
 
 TOWNS = "towns"
@@ -41,7 +41,7 @@ VISITS = Topology(
 
 def settings_of(directory: Path, kafka: KafkaConnection, topology: Topology, **others: Any) -> StreamSettings:
     """Return how a topology runs with all that it keeps in a directory."""
-    spark = SparkSettings(kafka, ensure_jars().spark, directory / "work", directory / "spark.log")
+    spark = spark_settings(kafka, directory)
     return StreamSettings(topology, spark, topology.name, (directory / "checkpoint").as_uri(), **others)
 
 

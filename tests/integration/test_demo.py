@@ -1,4 +1,4 @@
-"""The demo, as a newcomer runs it."""
+"""The demo, as a newcomer runs it; in an environment of another Spark it is run in `test_surroundings`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 
 from app.topologies import OTHERS
 from tests.drivers.known_answers import ANSWERS
-from tests.drivers.ports import free_port
+from tests.drivers.ports import NAMED_PORTS, free_port
 from tests.drivers.processes import descendants, is_java, running
 from tests.waiting import UNHURRIED_S, wait_until
 
@@ -28,6 +28,9 @@ def demo(*options: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
+pytestmark = pytest.mark.xdist_group(NAMED_PORTS)
+
+
 @pytest.fixture
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A directory for temporary files of the demo's own."""
@@ -35,17 +38,6 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     monkeypatch.setattr(tempfile, "tempdir", None)
     yield tmp_path
     monkeypatch.setattr(tempfile, "tempdir", None)
-
-
-def test_once_prints_the_boards_alone_and_leaves_nothing(temporary: Path) -> None:
-    process = demo("--once", "--port", str(free_port()))
-    output, log = process.communicate(timeout=UNHURRIED_S)
-    assert process.returncode == 0, log
-    boards = json.loads(output)
-    assert [(entry["playerName"], entry["playerId"], entry["score"]) for entry in boards["1"]] == BOARD_1
-    assert (boards["6"][0]["gameName"], boards["6"][0]["playerName"]) == ("Mario Kart", "Isabelle")
-    assert boards["6"][0]["score"] == 9000.0
-    assert list(temporary.iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -59,6 +51,7 @@ def test_once_prints_the_rows_of_every_store_of_another_topology(temporary: Path
     assert list(temporary.iterdir()) == []
 
 
+@pytest.mark.system
 def test_it_serves_the_tutorials_requests_until_a_signal(temporary: Path) -> None:
     port = free_port()
     process = demo("--port", str(port))

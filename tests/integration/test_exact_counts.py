@@ -79,6 +79,7 @@ class Scene:
         return {int(dict(record.headers)["generation"]) for record in self.world.records()}
 
 
+@pytest.mark.system
 def test_what_came_after_the_last_commit_counts_once_when_the_jvm_is_killed(broker: Broker, tmp_path: Path) -> None:
     scene = Scene(broker, "killed", tmp_path)
     with running(scene.stream) as stream:

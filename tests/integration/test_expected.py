@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from app.java.broker import Broker
-from app.java.jars import ensure_jars
 from app.verification import inputs as inputs_read
 from app.verification.boards import expected
 from app.verification.boards.expected import Expectation
 from runtime.errors import BrokerUnavailable
 from runtime.kafka.connection import KafkaConnection
 from runtime.kafka.offsets import TopicOffsets, topic_offsets
-from runtime.spark.session import Spark, SparkSettings
+from runtime.spark.session import Spark
 from tests.drivers.producer import Inputs
+from tests.drivers.spark_sessions import spark_settings
 from topology.leaderboard.topics import SCORE_EVENTS
 
 pytestmark = pytest.mark.system
@@ -42,8 +42,7 @@ def test_events_that_go_while_they_are_read_are_told(tmp_path: Path, monkeypatch
         inputs.players({1: "Elyse"})
         inputs.products({1: "Super Smash Bros"})
         inputs.scores([(float(score), 1, 1) for score in range(20)])
-        settings = SparkSettings(broker.connection, ensure_jars().spark, tmp_path / "work", tmp_path / "spark.log")
-        with closing(Spark(settings, slots=2, shuffle_partitions=1)) as spark:
+        with closing(Spark(spark_settings(broker.connection, tmp_path), slots=2, shuffle_partitions=1)) as spark:
             expectation = Expectation(spark, tmp_path / "judged", depth=10)
             expectation.read()
             lost = {partition: end for partition, end in said[0].end.items() if end}

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from aiokafka import AIOKafkaProducer
 
 from app.java.broker import Broker
@@ -69,6 +70,7 @@ def _scores(result: Result) -> tuple[list[tuple[float, int]], list[tuple[float, 
     return known, pending
 
 
+@pytest.mark.system
 def test_a_start_on_what_the_last_version_left_loses_no_score(tmp_path: Path) -> None:
     checkpoint = tmp_path / "checkpoint"
     for name in ("generation-2/query/offsets/0", "generation-3/query/offsets/0", "generation-3/generation.json"):

@@ -63,6 +63,7 @@ def test_describe_plans_it_and_says_what_cannot_run(tmp_path: Path) -> None:
     assert "rows of store error-counts have an aggregate of their own (Deduplicate)" in done.stderr
 
 
+@pytest.mark.system
 def test_the_demo_runs_it_from_its_own_directory_and_prints_what_the_guide_says(tmp_path: Path) -> None:
     (tmp_path / "errors.py").write_text(blocks("python")[0].code)
     (tmp_path / "data" / "errors").mkdir(parents=True)

@@ -171,6 +171,7 @@ def test_boards_that_another_cluster_has_published_as_a_later_generation_keep_no
         instance.wait_for_boards(world.reference.boards())
 
 
+@pytest.mark.system
 def test_a_restart_serves_the_boards_before_spark_has_started(world: World, tmp_path: Path) -> None:
     instance = Instance(tmp_path, world.broker.bootstrap_servers)
     with instance:
@@ -187,6 +188,7 @@ def test_a_restart_serves_the_boards_before_spark_has_started(world: World, tmp_
         instance.wait_for_boards(world.reference.boards())
 
 
+@pytest.mark.system
 def test_a_wiped_state_directory_is_restored_from_kafka_without_reading_scores_again(
     world: World, tmp_path: Path
 ) -> None:
@@ -203,6 +205,7 @@ def test_a_wiped_state_directory_is_restored_from_kafka_without_reading_scores_a
         assert "caught up: 0 events" in instance.log()
 
 
+@pytest.mark.system
 def test_a_lost_checkpoint_makes_no_board_worse_when_retention_has_taken_the_scores(tmp_path: Path) -> None:
     with Broker(tmp_path / "kafka") as broker:
         world = new_world(broker, scores=500)

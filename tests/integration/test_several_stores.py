@@ -5,6 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pytest
+
 from app.java.broker import Broker
 from tests.drivers.counted import Counted
 from tests.drivers.stream_process import SHORT_S, StreamProcess, running
@@ -13,6 +15,7 @@ from tests.drivers.word_topologies import letters_in, words_and_letters, words_i
 _LINES = ("Hello world", "hello kafka streams", "kafka summit kafka", "a/b 😀 b")
 
 
+@pytest.mark.system
 def test_each_store_is_exact_and_a_failure_in_one_stops_no_other(broker: Broker, tmp_path: Path) -> None:
     world = Counted(broker.connection, words_and_letters("stores"))
     words, letters = world.topology.stores

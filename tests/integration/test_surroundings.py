@@ -26,6 +26,7 @@ tempfile._get_default_tempdir = _get_default_tempdir
 """
 """In sitecustomize.py: what Python finds where neither /tmp nor anything else can be written."""
 
+BOARD_1 = [("Isabelle", 3, 4000.0), ("Mitch", 2, 2000.0), ("Elyse", 1, 1000.0)]
 ODD_NAME = 'with "quotes" \\ é [1] ${env:HOME} %i\n'
 
 
@@ -78,16 +79,27 @@ def of_another_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("of_another_spark")
-def test_the_demo_runs_on_the_spark_that_is_pinned_whatever_the_environment_says() -> None:
+def test_the_demo_prints_the_boards_alone_and_leaves_nothing_whatever_the_environment_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
     done = demo()
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout).keys() == {"1", "6"}
+    boards = json.loads(done.stdout)
+    assert boards.keys() == {"1", "6"}
+    assert [(each["playerName"], each["playerId"], each["score"]) for each in boards["1"]] == BOARD_1
+    assert (boards["6"][0]["gameName"], boards["6"][0]["playerName"]) == ("Mario Kart", "Isabelle")
+    assert boards["6"][0]["score"] == 9000.0
+    assert list(temporary.iterdir()) == []
     assert "the stream stopped" not in done.stderr
     (said,) = [line for line in done.stderr.splitlines() if "have no effect here" in line]
     assert "SPARK_HOME" in said
     assert "/gone" not in said, "values may be secrets"
 
 
+@pytest.mark.system
 @pytest.mark.usefixtures("of_another_spark")
 def test_an_instance_keeps_to_a_directory_of_any_name_and_verify_proves_its_boards(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

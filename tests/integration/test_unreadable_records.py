@@ -27,6 +27,8 @@ from tests.drivers.topic_reader import read_topic
 from tests.waiting import wait_until
 from topology.leaderboard.topics import HIGH_SCORES, PLAYERS, PRODUCTS, SCORE_EVENTS, SCORE_EVENTS_INVALID
 
+pytestmark = pytest.mark.system
+
 NOW_MS: Final = int(time.time() * 1000)
 NS: Final = NOW_MS * 1_000_000
 FURTHEST_MS: Final = 9 * 10**15

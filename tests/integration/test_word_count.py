@@ -8,6 +8,8 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from app.java.broker import Broker
 from tests.drivers.counted import Counted
 from tests.drivers.stream_process import SHORT_S, StreamProcess, running
@@ -56,6 +58,7 @@ def test_words_are_counted_and_each_change_of_a_count_is_a_record_at_once(broker
     assert not status["error"]
 
 
+@pytest.mark.system
 def test_what_cannot_be_used_is_a_dead_letter_once_however_often_it_is_read(broker: Broker, tmp_path: Path) -> None:
     world = Counted(broker.connection, word_count("letters"))
     world.send_unusable(b"\xff", None)
@@ -75,6 +78,7 @@ def test_what_cannot_be_used_is_a_dead_letter_once_however_often_it_is_read(brok
     assert [dict(letter.headers)["reason"] for letter in _letters(world)] == [b"not UTF-8", b"no value", b"not UTF-8"]
 
 
+@pytest.mark.system
 def test_rows_of_a_source_partition_reach_each_reducer_in_their_order(broker: Broker, tmp_path: Path) -> None:
     # What exactness rests on: a record that says "up to this offset" has counted all before it.
     world = Counted(broker.connection, word_count("order"))

@@ -6,12 +6,15 @@ import random
 from collections import defaultdict
 from pathlib import Path
 
+import pytest
+
 from app.verification.boards.expected import Expectation
 from runtime.spark.session import Spark
 from runtime.stores.table_rows import TableRow, newest_fields
 from topology.leaderboard.topics import PLAYERS, PRODUCTS
 
 
+@pytest.mark.system
 def test_verify_has_the_same_rule(spark: Spark, tmp_path: Path) -> None:
     chance = random.Random(28)
     rows: dict[int, dict[int, TableRow]] = defaultdict(dict)
