@@ -76,9 +76,7 @@ def create_app(components: Components, own: OwnRoutes = no_own_routes) -> Observ
     for error in (LeaderboardError, RequestValidationError, HTTPException, Exception):
         app.add_exception_handler(error, _answers_problems(of_own.hint))
     open_paths = OPEN_PATHS | pages.paths
-    if components.tokens.api:
-        openapi.require_token(app, open_paths)
-    openapi.complete(app)
+    openapi.complete(app, open_paths if components.tokens.api else None)
     front = Front(app, [*of_own.rows, *rows], serving.delivery, guard_of(components.tokens, open_paths))
     shared = shared_with(components.sharing.cors_origins, front)
     return Observed(shared, front, serving.traffic, str(components.host))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, Final
 
 from fastapi import FastAPI
@@ -13,26 +14,35 @@ _BEARER: Final = "bearer"
 _REFERENCE: Final = "#/components/schemas/{model}"
 
 
-def complete(app: FastAPI) -> None:
-    """Complete the document of `app`, which has all of its routes."""
-    document = app.openapi()
-    schemas = document.setdefault("components", {}).setdefault("schemas", {})
-    schemas["Problem"] = Problem.model_json_schema(ref_template=_REFERENCE)
-    for unused in ("HTTPValidationError", "ValidationError"):
-        schemas.pop(unused, None)
-    for path in document["paths"].values():
-        for operation in path.values():
-            _complete_operation(operation)
+def complete(app: FastAPI, open_paths: frozenset[str] | None) -> None:
+    """Have the document of an application complete whenever it is asked for.
 
-
-def require_token(app: FastAPI, open_paths: frozenset[str]) -> None:
-    """Document that clients need a bearer token; call it before `complete`.
+    It is made then: at a start it would take as long as all the routes do.
 
     Args:
         app: with all of its routes.
-        open_paths: what needs none.
+        open_paths: those that need no bearer token; None where no path needs one.
     """
-    document = app.openapi()
+    of_fastapi = app.openapi
+
+    @cache
+    def document() -> dict[str, Any]:
+        made = of_fastapi()
+        if open_paths is not None:
+            _require_token(made, open_paths)
+        schemas = made.setdefault("components", {}).setdefault("schemas", {})
+        schemas["Problem"] = Problem.model_json_schema(ref_template=_REFERENCE)
+        for unused in ("HTTPValidationError", "ValidationError"):
+            schemas.pop(unused, None)
+        for path in made["paths"].values():
+            for operation in path.values():
+                _complete_operation(operation)
+        return made
+
+    app.openapi = document  # type: ignore[method-assign]
+
+
+def _require_token(document: dict[str, Any], open_paths: frozenset[str]) -> None:
     document.setdefault("components", {})["securitySchemes"] = {_BEARER: {"type": "http", "scheme": "bearer"}}
     for path, operations in document["paths"].items():
         for operation in operations.values() if path not in open_paths else ():

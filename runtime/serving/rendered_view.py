@@ -137,14 +137,12 @@ class RenderedView(LocalView):
         self._changed(key)
 
     def table_changed(self, table: str, key: KeyValue, row: Mapping[str, Any] | None) -> None:  # noqa: ARG002
-        # The table has the row.
-        lookers = self._lookups.lookers(table, key)
+        # The table has the row. A copy: to render a result renews the index that these are from.
+        keys = [*self._lookups.lookers(table, key)]
         own = self._partition_of(key)
         if own is not None and self._lookups.looks_at_its_own(table, key, self._partitions[own].seen[key]):
-            self._render_again([*lookers, key])
-        else:
-            # A copy: to render a result renews the index that these are from.
-            self._render_again(list(lookers))
+            keys.append(key)
+        self._render_again(keys)
 
     def partition_ready(self, partition: int) -> None:
         self._partition(partition).ready = True

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from runtime.declaration import DeclarationError, Store, Topology
 from runtime.rows import DISTINCT
@@ -104,7 +105,8 @@ def check_declared(session: SparkSession, topology: Topology, store: Store) -> N
 
 
 def _empty(session: SparkSession, columns: Mapping[str, str]) -> DataFrame:
-    return session.createDataFrame([], ", ".join(f"`{name}` {of_type}" for name, of_type in columns.items()))
+    columns_ = [F.lit(None).cast(of_type).alias(name) for name, of_type in columns.items()]
+    return session.range(0).select(*columns_)
 
 
 def _check_columns(store: Store, rows: DataFrame, of: str) -> None:

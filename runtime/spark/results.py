@@ -16,6 +16,7 @@ from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
 
 from runtime.declaration import Store
+from runtime.keys import Text
 from runtime.spark.beside_value import OF_RECORD, declared_name
 
 HEADERS: Final = ("generation", "version", "events", "newest_ms", "offsets")
@@ -181,7 +182,8 @@ def as_consumed(row: Row) -> tuple[bytes, bytes, list[tuple[str, bytes]]]:
 def has_key(store: Store) -> Column:
     """Return whether a row has a key: one that is there, and is not empty."""
     key = F.col(store.key.name)
-    return key.isNotNull() & (key.cast("string") != "")
+    # No text of a number is empty; to write each would take longer than all else that is looked at here.
+    return key.isNotNull() & (key != "") if store.key.type is Text else key.isNotNull()
 
 
 def published(store: Store, records: DataFrame) -> DataFrame:

@@ -55,17 +55,14 @@ class GlobalTable:
 
     def keys(self) -> Iterator[KeyValue]:
         """Yield every key that exists, in no particular order; one that lies in two partitions may come twice."""
-        return (key for key, _ in self.items())
+        return (key for key, value in self._stored() if is_certain(value) or self.get(key) is not None)
 
     def items(self) -> Iterator[tuple[KeyValue, Mapping[str, Any]]]:
         """Yield every key that exists with its row, as `keys` does."""
-        decode = self.table.key.type.decode
-        for store in self._stores.values():
-            for encoded, value in store.scan():
-                key = decode(encoded)
-                row = certain_fields(value) or self.get(key)
-                if row is not None:
-                    yield key, row
+        for key, value in self._stored():
+            row = certain_fields(value) or self.get(key)
+            if row is not None:
+                yield key, row
 
     def fills(self) -> list[Fill | None]:
         """Return how far each of its stores is; the same again when no row has changed."""
@@ -152,6 +149,10 @@ class GlobalTable:
                 "once a table",
                 self.table.topic, key_text, partition, hidden[0], key_text, hidden[0],
             )  # fmt: skip
+
+    def _stored(self) -> Iterator[tuple[KeyValue, bytes]]:
+        decode = self.table.key.type.decode
+        return ((decode(encoded), value) for store in self._stores.values() for encoded, value in store.scan())
 
     def _say_once(self, what: str, message: str, *args: object) -> None:
         if what not in self._said:
