@@ -9,11 +9,11 @@ import itertools
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import BinaryIO, Final, Literal
 
 import click
 from aiokafka import AIOKafkaProducer
@@ -38,7 +38,13 @@ Record = tuple[bytes | None, bytes | None]
 Files = Sequence[tuple[str, Path]]
 """What to load: topics with a file each."""
 
-Lines = Literal["keyed", "json", "text"]
+Lines = Literal["row", "keyed", "json", "text"]
+
+_WITH_KEYS: Final[Mapping[Lines, str]] = {
+    "row": "write key|json, or key| for a delete",
+    "keyed": "write key|value, or key| for no value",
+}
+"""The lines with a key, and what to do about one without."""
 
 
 def sample_files(topology: Topology, directory: Path) -> Files:
@@ -118,7 +124,9 @@ def _topics(topology: Topology) -> list[str]:
 
 
 def _lines_of(topology: Topology, topic: str) -> Lines:
-    if topic != topology.source.topic or topology.source.key is not None:
+    if topic != topology.source.topic:
+        return "row"
+    if topology.source.key is not None:
         return "keyed"
     return "text" if _is_text(topology, topic) else "json"
 
@@ -154,11 +162,11 @@ class _Source:
             raise _unreadable(self.path, error) from error
 
     def _parse(self, text: bytes, number: int) -> Record:
-        if self.lines != "keyed":
+        if self.lines not in _WITH_KEYS:
             return None, text
         key, separator, value = text.partition(b"|")
         if not separator or not key.strip():
-            raise SetupError(f"{self.path} line {number} has no key", "write key|value, or key| for none")
+            raise SetupError(f"{self.path} line {number} has no key", _WITH_KEYS[self.lines])
         return key.strip(), value.strip() or None
 
 

@@ -10,13 +10,14 @@ import pytest
 
 from app.errors import SetupError
 from app.java.broker import Broker
-from app.load import MAX_RECORD_BYTES, load, sample_files
+from app.load import MAX_RECORD_BYTES, load, sample_files, sample_records
 from runtime.errors import BrokerUnavailable
 from runtime.kafka.connection import KafkaConnection
 from runtime.kafka.topics import create_missing, inputs_of
 from tests.drivers.topic_reader import all_records
 from topology.leaderboard.board import LEADERBOARD
 from topology.leaderboard.topics import PLAYERS, PRODUCTS, SCORE_EVENTS
+from topology.patterns import PATTERNS
 from topology.word_count import WORD_COUNT
 
 LINES = "lines"
@@ -129,6 +130,15 @@ async def test_a_malformed_line_is_named_before_anything_is_done(tmp_path: Path,
     bad.write_text(f"1|{{}}\n\n{line}\n")
     with pytest.raises(SetupError, match=f"{bad} line 3 has no key: write key.json"):
         await load(KafkaConnection("127.0.0.1:1"), LEADERBOARD, [(PLAYERS, good), (PRODUCTS, bad)])
+
+
+async def test_events_whose_keys_are_read_have_one_in_each_line(tmp_path: Path) -> None:
+    events = tmp_path / "events"
+    events.write_text("alice|view | buy\nbob|\n")
+    assert sample_records(PATTERNS, "events-topic", events) == [(b"alice", b"view | buy"), (b"bob", None)]
+    events.write_text("view\n")
+    with pytest.raises(SetupError, match="line 1 has no key: write key"):
+        await load(KafkaConnection("127.0.0.1:1"), PATTERNS, [("events-topic", events)])
 
 
 async def test_a_record_that_is_too_large_is_named_before_anything_is_done(tmp_path: Path, own_broker: Broker) -> None:
