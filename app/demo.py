@@ -5,7 +5,8 @@ import json
 import logging
 import socket
 import sys
-from collections.abc import Coroutine
+import time
+from collections.abc import Coroutine, Iterator
 
 import click
 import httpx
@@ -22,10 +23,11 @@ from app.settings import Settings
 from app.signals import pass_over_signals, stop_signal
 from app.topologies import Application
 from runtime.kafka.offsets import topic_offsets
-from runtime.stream.status import StreamState
+from runtime.stream.status import StreamState, StreamStatus
 
 logger = logging.getLogger(__name__)
 
+_LETTERS_WITHIN_S = 10.0
 _POLL_S = 0.05
 _TRIES = 3
 _HOST = "127.0.0.1"
@@ -86,6 +88,9 @@ async def _demo(settings: Settings, application: Application, files: Files, *, o
         await load(settings.kafka, application.topology, files)
         shown = await _unless(stop, _all_is_served(service, settings))
         if shown:
+            await _letters_are_written(service)
+            for line in _unusable(service.stream_status):
+                click.echo(line, err=True)
             served = await _served(application, address)
             if once:
                 click.echo(served)
@@ -113,6 +118,24 @@ async def _all_is_served(service: Service, settings: Settings) -> None:
         ends = (await topic_offsets(settings.kafka, store.topic, copies.partition_count)).end
         while any(service.copies.status(store.name, partition).position < end for partition, end in ends.items()):
             await asyncio.sleep(_POLL_S)
+
+
+async def _letters_are_written(service: Service) -> None:
+    """Wait until it is known why records of the sample cannot be used; not for long: the stream may be busy."""
+    until_s = time.monotonic() + _LETTERS_WITHIN_S
+    source = service.copies.topology.source.topic
+    while (status := service.stream_status) is not None and time.monotonic() < until_s:
+        if sum(count for (topic, _), count in status.dead_letters.items() if topic == source) >= status.invalid:
+            return
+        await asyncio.sleep(_POLL_S)
+
+
+def _unusable(status: StreamStatus | None) -> Iterator[str]:
+    """Yield a line for each topic of which records cannot be used."""
+    letters = {} if status is None else status.dead_letters
+    for name in sorted({topic for topic, _ in letters}):
+        reasons = {reason: count for (topic, reason), count in letters.items() if topic == name}
+        yield f"{sum(reasons.values())} records of {name} cannot be used: {', '.join(sorted(reasons))}"
 
 
 async def _unless(stop: asyncio.Event, task: Coroutine[None, None, None]) -> bool:

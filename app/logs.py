@@ -6,6 +6,7 @@ Everything goes through one handler: what the product logs, what libraries do, S
 
 import json
 import logging
+import os
 import sys
 from datetime import UTC, datetime
 
@@ -73,7 +74,13 @@ class _Handler(logging.StreamHandler):  # type: ignore[type-arg]  # generic in t
         # Also for the loggers below that have a level of their own.
         self.setLevel(level)
         self.setFormatter(formatter)
+        self.addFilter(_is_to_be_told)
         self.addFilter(note_request)
+
+
+def _is_to_be_told(record: logging.LogRecord) -> bool:
+    """Return whether a record is none of py4j's: it tells also in the name of the root of a JVM that was ended."""
+    return f"{os.sep}py4j{os.sep}" not in record.pathname
 
 
 def note_request(record: logging.LogRecord) -> bool:

@@ -401,11 +401,13 @@ class Topology:
                     )
 
     def _with_types(self, store: Store) -> Store:
-        """Return a store whose values know what their columns hold: without `rows` they are the source's."""
+        """Return a store whose values know what their columns hold: what the source has under the name.
+
+        That `rows` leaves it so is seen in the plan.
+        """
         if isinstance(store.values, Values):
             return store
-        columns = self.source.types if store.rows is None else {}
-        values = {name: value.of(columns) for name, value in store.values.items()}
+        values = {name: value.of(self.source.types) for name, value in store.values.items()}
         for name, value in values.items():
             try:
                 value.check_type()

@@ -107,7 +107,7 @@ def _way(topology: Topology, store: Store, number: int) -> Iterator[Node]:
     yield Node(store.topic, "sink", "compacted", f"compacted, by {key}", number)
     # A store may be called as its topic is.
     name = store.name if store.name not in topology.topics else f"store {store.name}"
-    text = f"one row a {key}, a partition's active and standby instances"
+    text = f"a row for each {key}, a partition's active and standby instances"
     yield Node(name, "store", "by partition", text, number)
 
 
@@ -123,7 +123,7 @@ def _values(store: Store) -> str:
 
 
 def _table(table: Table, lane: int) -> Node:
-    text = f"{f'global table, by {table.key.name}':<23}{', '.join(table.fields)}"
+    text = f"{f'global table, by {table.key.name}':<22} {', '.join(table.fields)}"
     return Node(table.topic, "table", "global table", text, lane)
 
 

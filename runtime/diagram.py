@@ -91,11 +91,11 @@ def ranks(description: Description) -> dict[str, int]:
 def text(description: Description) -> str:
     """Return a topology as text: sources, steps, sinks, stores, and who reads them."""
     nodes = description.nodes
-    sources = [f"  Source  {node.name:<15}{node.text}" for node in nodes if node.kind in {"stream", "table"}]
+    sources = [f"  Source  {node.name:<14} {node.text}" for node in nodes if node.kind in {"stream", "table"}]
     streams = [f"  {node.name}" for node in nodes if node.kind == "stream"]
-    steps = [f"    ▸ {node.name:<20}{node.text}" for node in nodes if node.kind in {"step", "sink"}]
-    stores = [f"  Store   {node.name.removeprefix('store '):<15}{node.text}" for node in nodes if node.kind == "store"]
-    readers = [f"  {node.name.capitalize():<23}{node.text}" for node in nodes if node.kind == "reader"]
+    steps = [f"    ▸ {node.name:<19} {node.text}" for node in nodes if node.kind in {"step", "sink"}]
+    stores = [f"  Store   {node.name.removeprefix('store '):<14} {node.text}" for node in nodes if node.kind == "store"]
+    readers = [f"  {node.name.capitalize():<22} {node.text}" for node in nodes if node.kind == "reader"]
     title = f"Topology: {description.name}"
     return "\n".join([title, "", *sources, "", *streams, *steps, "", *stores, "", *readers, ""])
 

@@ -152,7 +152,7 @@ class Decimal(ColumnType):
             name=f"decimal({digits})",
             spark=f"decimal({FIELD_DIGITS},{digits})",
             json_schema=(("type", "number"),),
-            wanted=f"decimal of at most {digits} digits behind the point",
+            wanted=f"decimal of at most {digits} {'digit' if digits == 1 else 'digits'} behind the point",
             check=lambda value: exact(value, digits, FIELD_DIGITS),
             published=f"decimal({FIELD_DIGITS},{digits})",
         )

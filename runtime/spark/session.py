@@ -28,6 +28,7 @@ from py4j.java_gateway import JavaGateway
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
+from pyspark.logger import PySparkLogger
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -307,6 +308,11 @@ def stream_parquet(session: SparkSession, path: str) -> DataFrame:
     """Return the Parquet files under a path as a stream. Spark looks for a pattern in the path, so it is given one."""
     schema = session.read.option("__globPaths__", value=False).parquet(path).schema
     return session.readStream.schema(schema).parquet(_GLOB.sub(r"\\\g<0>", path))
+
+
+for _name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+    # PySpark writes an error that it raises to standard error as well, with the whole of Java's stack.
+    PySparkLogger.getLogger(_name).setLevel(logging.CRITICAL)
 
 
 @contextlib.contextmanager

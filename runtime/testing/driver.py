@@ -18,6 +18,7 @@ from runtime.copies.local_tables import LocalTables
 from runtime.declaration import Store, Topology
 from runtime.errors import InvalidRecord
 from runtime.keys import KeyValue
+from runtime.records import json_bytes
 from runtime.serving.in_memory import GivenRecord, InMemory
 from runtime.spark.plan_check import check_declared
 from runtime.spark.rows import unusable
@@ -178,4 +179,4 @@ def _encoded(part: Any) -> bytes | None:
     """Return a key or a value as bytes."""
     if part is None or isinstance(part, bytes):
         return part
-    return (part if isinstance(part, str) else json.dumps(part)).encode()
+    return part.encode() if isinstance(part, str) else json_bytes(part)

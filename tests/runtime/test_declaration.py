@@ -149,6 +149,11 @@ def test_a_value_takes_its_type_from_the_source() -> None:
     assert declared.source.columns == {"product": "string", "amount": "decimal(18,2)", "note": "string"}
 
 
+def test_a_value_of_a_column_that_rows_passes_on_takes_its_type_from_the_source() -> None:
+    declared = sales({"total": Sum("amount"), "said": Max("note", Text)}, rows=by_town_of_none)
+    assert declared.stores[0].record.columns == {"amount": "decimal(18,2)", "note": "string"}
+
+
 def test_a_value_of_a_column_that_rows_makes_names_its_type() -> None:
     declared = sales({"total": Sum("price", Decimal(2))}, rows=by_town_of_none)
     assert declared.stores[0].record.columns == {"price": "decimal(18,2)"}
@@ -163,12 +168,12 @@ def by_town_of_none(sales: Any) -> Any:
     ("declare", "message"),
     [
         (
-            lambda: sales({"total": Sum("amount")}, rows=by_town_of_none),
-            r"value total of store counts-store: .* name its type, as in Sum\(column='amount', type=Decimal\(2\)\)",
+            lambda: sales({"total": Sum("price")}, rows=by_town_of_none),
+            r"value total of store counts-store: .* name its type, as in Sum\(column='price', type=Decimal\(2\)\)",
         ),
         (
-            lambda: sales({"last": Recent(2, "note")}, rows=by_town_of_none),
-            r"name its type, as in Recent\(n=2, column='note', type=Text\)",
+            lambda: sales({"last": Recent(2, "town")}, rows=by_town_of_none),
+            r"name its type, as in Recent\(n=2, column='town', type=Text\)",
         ),
         (lambda: sales({"total": Sum("price")}), r"wants column price, .* \(it has product, amount, note\)"),
         (

@@ -76,7 +76,7 @@ Topology: word-count
     ▸ merge seed          the rows that the generation began with
     ▸ counts              compacted, by word
 
-  Store   counts-store   one row a word, a partition's active and standby instances
+  Store   counts-store   a row for each word, a partition's active and standby instances
 
   Interactive queries    rows, over HTTP at any instance
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 from datetime import UTC, datetime
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from runtime import Count, Int64, Key, PlainText, Row, Store, Stream, Table, Tables, Text, Topology
+from runtime import Count, Decimal, Int64, Json, Key, Max, PlainText, Row, Store, Stream, Table, Tables, Text, Topology
 from runtime.declaration import DeclarationError
 from runtime.spark.session import Spark
 from runtime.testing import DeadLetter, TopologyDriver
@@ -67,6 +68,20 @@ def test_a_table_counts_as_it_was_and_shows_as_it_is(spark: Spark) -> None:
     assert driver.rows("calls") == [{"text": "api", "count": 2}, {"text": "web", "count": 1}]
     driver.send("service-owners", None, key="api")
     assert driver.row("api") is None
+
+
+def test_decimals_are_sent_with_all_their_digits(spark: Spark) -> None:
+    readings = Topology(
+        "readings",
+        Stream("readings", Json({"sensor": Text, "celsius": Decimal(1)})),
+        [Store("r", "r", Key("sensor", Text), {"highest": Max("celsius")}, rows=lambda readings: readings)],
+    )
+    driver = TopologyDriver(readings, spark.session)
+    driver.send("readings", {"sensor": "a", "celsius": decimal.Decimal("21.50")}, {"sensor": "a", "celsius": 21.25})
+    assert driver.row("a") == {"sensor": "a", "highest": 21.5}
+    assert [letter.reason for letter in driver.dead_letters] == [
+        "celsius is missing or no decimal of at most 1 digits behind the point"
+    ]
 
 
 def test_what_cannot_be_used_is_a_dead_letter_with_its_reason(spark: Spark) -> None:
