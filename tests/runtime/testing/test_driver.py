@@ -80,7 +80,7 @@ def test_decimals_are_sent_with_all_their_digits(spark: Spark) -> None:
     driver.send("readings", {"sensor": "a", "celsius": decimal.Decimal("21.50")}, {"sensor": "a", "celsius": 21.25})
     assert driver.row("a") == {"sensor": "a", "highest": 21.5}
     assert [letter.reason for letter in driver.dead_letters] == [
-        "celsius is missing or no decimal of at most 1 digits behind the point"
+        "celsius is missing or no decimal of at most 1 digit behind the point"
     ]
 
 
@@ -92,8 +92,8 @@ def test_what_cannot_be_used_is_a_dead_letter_with_its_reason(spark: Spark) -> N
     assert sorted(driver.dead_letters, key=str) == [
         DeadLetter("calls", None, "no value"),
         DeadLetter("calls", b"\xff", "not UTF-8"),
-        DeadLetter("service-owners", b'{"owner": "Ann", "level": 2}', "no key"),
-        DeadLetter("service-owners", b'{"owner": "Ann"}', "level is missing or no 64-bit integer"),
+        DeadLetter("service-owners", b'{"owner":"Ann","level":2}', "no key"),
+        DeadLetter("service-owners", b'{"owner":"Ann"}', "level is missing or no 64-bit integer"),
     ]
     words = TopologyDriver(
         Topology("w", Stream("w", PlainText()), [Store("w", "c", Key("text", Text), {"n": Count()})]), spark.session
