@@ -10,8 +10,9 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet
 TESTS ?=
 # One alone leaves a core idle for a third of the time, waiting. Each process keeps to neighbours as long as it can.
 TWO_AT_A_TIME := --numprocesses 2 --dist worksteal
-# So are those of a module, which share what takes long to set up, and those that need ports which documents name.
-TWO_MODULES_AT_A_TIME := --numprocesses 2 --dist loadgroup --no-loadscope-reorder
+# The system tests of a module share what takes long to set up. Those of the documents need ports that are named there.
+TWO_MODULES_AT_A_TIME := --numprocesses 2 --dist loadfile
+OF_DOCUMENTS := tests/system/test_as_written.py
 BENCH ?=
 RUNS ?= 3
 CHECK_JSONSCHEMA := build/check-jsonschema/bin/check-jsonschema
@@ -34,7 +35,8 @@ test: need-java $(STAMP) ## run the tests (one file: make test TESTS=tests/app/t
 
 test-system: need-java need-system $(STAMP) $(CHECK_JSONSCHEMA) ## run the tests that take long or need more from the system
 	@$(BIN)/leaderboard jars >/dev/null
-	@$(BIN)/pytest -m system $(or $(TESTS),$(TWO_MODULES_AT_A_TIME))
+	@$(BIN)/pytest -m system $(or $(TESTS),$(TWO_MODULES_AT_A_TIME) --ignore $(OF_DOCUMENTS))
+	@$(if $(TESTS),,$(BIN)/pytest -m system $(OF_DOCUMENTS))
 
 faults: need-java $(STAMP) ## let everything go wrong while events flow; prints a table (half an hour)
 	@$(BIN)/leaderboard jars >/dev/null

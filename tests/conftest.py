@@ -20,19 +20,6 @@ settings.register_profile("unhurried", deadline=None, suppress_health_check=[Hea
 settings.load_profile("unhurried")
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Have the tests of a module stay together where groups are dealt out to processes, and the longest group begin."""
-
-    def has_group(item: pytest.Item) -> bool:
-        return item.get_closest_marker("xdist_group") is not None
-
-    items.sort(key=has_group, reverse=True)
-    for item in items:
-        if not has_group(item):
-            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
-
-
 @pytest.fixture(scope="session")
 def anyio_backend() -> tuple[str, dict[str, bool]]:
     """Run async tests on uvloop, as the service does."""

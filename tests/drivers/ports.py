@@ -12,9 +12,6 @@ import random
 import socket
 from typing import Final
 
-NAMED_PORTS: Final = "ports that documents name"
-"""The group of the tests that need these; their modules are the ones that take longest."""
-
 _LOWEST: Final = 10_000
 _EACH_WORKER: Final = 2_000
 _WORKERS: Final = 10

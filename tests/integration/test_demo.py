@@ -15,7 +15,7 @@ import pytest
 
 from app.topologies import OTHERS
 from tests.drivers.known_answers import ANSWERS
-from tests.drivers.ports import NAMED_PORTS, free_port
+from tests.drivers.ports import free_port
 from tests.drivers.processes import descendants, is_java, running
 from tests.waiting import UNHURRIED_S, wait_until
 
@@ -26,9 +26,6 @@ def demo(*options: str) -> subprocess.Popen[str]:
     """Start the demo."""
     command = [sys.executable, "-m", "app.cli", "demo", *options]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-pytestmark = pytest.mark.xdist_group(NAMED_PORTS)
 
 
 @pytest.fixture

@@ -9,9 +9,8 @@ import pytest
 
 from tests.drivers.as_written import Reader, copy_of_the_project, need_free
 from tests.drivers.markdown import ROOT, Document
-from tests.drivers.ports import NAMED_PORTS
 
-pytestmark = [pytest.mark.system, pytest.mark.xdist_group(NAMED_PORTS)]
+pytestmark = pytest.mark.system
 
 PORTS = (7000, 7001, 7002, 9092)
 
