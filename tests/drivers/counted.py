@@ -166,7 +166,6 @@ class Counted:
         wait_until(
             lambda: self.counts(of) == self.expected(weigh),
             lambda: f"{of.name} is exact: {self.difference(weigh, of)}",
-            deadline_s=120,
             every_s=0.2,
         )
         self.check(weigh, of)

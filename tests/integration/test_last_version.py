@@ -91,7 +91,7 @@ def test_a_start_on_what_the_last_version_left_loses_no_score(tmp_path: Path) ->
             assert stream.status["failures"] == {}
             event = {"score": 100.0, "product_id": 1, "player_id": 2}
             asyncio.run(_send(kafka, SCORE_EVENTS, [(None, json.dumps(event).encode())]))
-            wait_until(lambda: len(_boards(kafka)[b"1"].values.known) == 3, "a new score is on its board", 60, 0.2)
+            wait_until(lambda: len(_boards(kafka)[b"1"].values.known) == 3, "a new score is on its board", every_s=0.2)
             stream.stop()
         after = _boards(kafka)
 

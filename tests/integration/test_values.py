@@ -109,7 +109,6 @@ class World:
         wait_until(
             lambda: self.rows() == expected(self.sales),
             lambda: f"{self.rows()} is {expected(self.sales)}",
-            deadline_s=120,
             every_s=0.5,
         )
 

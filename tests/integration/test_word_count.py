@@ -103,7 +103,7 @@ def test_rows_of_a_source_partition_reach_each_reducer_in_their_order(broker: Br
 
 def _until_letters(world: Counted, count: int, stream: StreamProcess) -> None:
     what = f"{count} dead letters are written"
-    wait_until(lambda: len(_letters(world)) == count, lambda: f"{what}: {stream.status}\n{stream.log}", 60, 0.2)
+    wait_until(lambda: len(_letters(world)) == count, lambda: f"{what}: {stream.status}\n{stream.log}", every_s=0.2)
 
 
 def _letters(world: Counted) -> list[Any]:
