@@ -10,7 +10,6 @@ from tests.faults.conftest import MakeWorld
 pytestmark = pytest.mark.faults
 
 
-@pytest.mark.system
 def test_checkpoint_lost_while_stopped(world: MakeWorld) -> None:
     fault = world()
     fault.start()

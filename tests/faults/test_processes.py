@@ -68,7 +68,6 @@ def test_kill_while_stores_are_written(world: MakeWorld, seed: int) -> None:
     assert "unusable" not in fault.instance.log()
 
 
-@pytest.mark.system
 def test_kill_of_the_jvm_alone(world: MakeWorld) -> None:
     fault = world()
     fault.start()

@@ -29,7 +29,6 @@ def test_high_scores_deleted_while_stopped(world: MakeWorld) -> None:
     fault.check_dead_letters()
 
 
-@pytest.mark.system
 def test_high_scores_deleted_while_running(world: MakeWorld) -> None:
     fault = world()
     fault.start()

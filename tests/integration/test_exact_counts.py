@@ -151,8 +151,8 @@ def _newest_batch(query: Path) -> None:
     "losses",
     [
         pytest.param((_offsets, _all_of_the_query), id="logs", marks=pytest.mark.system),
-        pytest.param((_commits, _state, _a_state_partition, _manifest), id="state", marks=pytest.mark.system),
-        pytest.param((_newest_commit, _newest_offsets, _newest_batch), id="newest", marks=pytest.mark.system),
+        pytest.param((_commits, _state, _a_state_partition, _manifest), id="state", marks=pytest.mark.faults),
+        pytest.param((_newest_commit, _newest_offsets, _newest_batch), id="newest", marks=pytest.mark.faults),
     ],
 )
 def test_no_count_is_wrong_when_a_part_of_the_checkpoint_is_lost(
@@ -172,7 +172,7 @@ def test_no_count_is_wrong_when_a_part_of_the_checkpoint_is_lost(
         stream.stop()
 
 
-@pytest.mark.system
+@pytest.mark.faults
 def test_a_backlog_that_is_interrupted_under_a_seed_counts_once(broker: Broker, tmp_path: Path) -> None:
     scene = Scene(broker, "backlog", tmp_path, offsets_per_batch=1_500)
     with running(scene.stream):
@@ -192,7 +192,7 @@ def test_a_backlog_that_is_interrupted_under_a_seed_counts_once(broker: Broker, 
     assert scene.generations == {1, 2}, "it went on where it had been"
 
 
-@pytest.mark.system
+@pytest.mark.faults
 def test_events_of_a_source_that_is_created_anew_are_new_and_old_counts_stay(broker: Broker, tmp_path: Path) -> None:
     scene = Scene(broker, "anew", tmp_path)
     first = scene.world.source_id
@@ -242,7 +242,7 @@ def test_retention_takes_no_count_away_and_makes_none_double(broker: Broker, tmp
     assert "and was read to" in stream.log
 
 
-@pytest.mark.system
+@pytest.mark.faults
 def test_a_result_topic_with_nothing_that_can_be_used_is_no_seed(broker: Broker, tmp_path: Path) -> None:
     scene = Scene(broker, "garbage", tmp_path)
     (store,) = scene.world.topology.stores

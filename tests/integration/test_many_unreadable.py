@@ -116,7 +116,7 @@ def test_pieces_hold_each_readable_record_once(broker: Broker, monkeypatch: pyte
     assert pieces > 1
 
 
-@pytest.mark.system
+@pytest.mark.faults
 @pytest.mark.parametrize("at", ["before", "after"])
 def test_a_process_that_dies_while_the_query_reads_files_loses_nothing(broker: Broker, tmp_path: Path, at: str) -> None:
     scene = Scene(broker, f"killed-{at}-files", tmp_path)

@@ -32,7 +32,7 @@ def _files(checkpoint: Path) -> set[Path]:
     return {path for path in checkpoint.rglob("*") if path.name.isdecimal() or path.name.startswith("driver-")}
 
 
-@pytest.mark.system
+@pytest.mark.faults
 def test_of_two_drivers_on_one_generation_the_lower_one_stops_for_good(broker: Broker, tmp_path: Path) -> None:
     world = Counted(broker.connection, word_count("two"))
     world.send(*_LINES * 5)
