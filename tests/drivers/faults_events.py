@@ -7,7 +7,7 @@ import random
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 Input = Literal["score-events", "players", "products"]
 
@@ -47,15 +47,14 @@ class Event(NamedTuple):
         key: of the record.
         value: of the record.
         partition: where to; None lets the key decide.
-        means: what a ledger makes of it; here the score, the id and name (None: deleted) of a table's row, or None when
-            the record is bad.
+        means: the score, the id and name (None: deleted) of a table's row, or None when the record is bad.
     """
 
-    topic: str
+    topic: Input
     key: bytes | None
     value: bytes | None
     partition: int | None
-    means: Any
+    means: Score | tuple[int, str | None] | None
 
 
 @dataclass(frozen=True)
