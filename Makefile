@@ -38,7 +38,7 @@ test-system: need-java need-system $(STAMP) $(CHECK_JSONSCHEMA) ## run the tests
 	@$(BIN)/pytest -m system $(or $(TESTS),$(TWO_MODULES_AT_A_TIME) --ignore $(OF_DOCUMENTS))
 	@$(if $(TESTS),,$(BIN)/pytest -m system $(OF_DOCUMENTS))
 
-faults: need-java $(STAMP) ## let everything go wrong while events flow; prints a table (an hour)
+faults: need-java $(STAMP) ## let everything go wrong while events flow; prints a table (takes long)
 	@$(BIN)/leaderboard jars >/dev/null
 	@$(BIN)/pytest $(TWO_AT_A_TIME) -m faults $(or $(TESTS),tests/faults tests/integration)
 

@@ -105,8 +105,7 @@ def check_declared(session: SparkSession, topology: Topology, store: Store) -> N
 
 
 def _empty(session: SparkSession, columns: Mapping[str, str]) -> DataFrame:
-    columns_ = [F.lit(None).cast(of_type).alias(name) for name, of_type in columns.items()]
-    return session.range(0).select(*columns_)
+    return session.range(0).select(*(F.lit(None).cast(of_type).alias(name) for name, of_type in columns.items()))
 
 
 def _check_columns(store: Store, rows: DataFrame, of: str) -> None:

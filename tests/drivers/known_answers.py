@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+BOARD_1: Final = [("Isabelle", 3, 4000.0), ("Mitch", 2, 2000.0), ("Elyse", 1, 1000.0)]
+"""The board of product 1 in the leaderboard's own sample: name, id and score of each player."""
+
 ANSWERS: Final[Mapping[str, Mapping[str, list[dict[str, Any]]]]] = {
     "word-count": {
         "counts-store": [

@@ -14,12 +14,10 @@ import httpx
 import pytest
 
 from app.topologies import OTHERS
-from tests.drivers.known_answers import ANSWERS
+from tests.drivers.known_answers import ANSWERS, BOARD_1
 from tests.drivers.ports import free_port
 from tests.drivers.processes import descendants, is_java, running
 from tests.waiting import UNHURRIED_S, wait_until
-
-BOARD_1 = [("Isabelle", 3, 4000.0), ("Mitch", 2, 2000.0), ("Elyse", 1, 1000.0)]
 
 
 def demo(*options: str) -> subprocess.Popen[str]:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from app.java.broker import Broker
+from tests.drivers.command import run_command
 from tests.drivers.instance import Instance
+from tests.drivers.known_answers import BOARD_1
 from tests.drivers.ports import free_port
 from tests.drivers.producer import Inputs
-from tests.waiting import UNHURRIED_S
 
 NO_TEMPORARY_FILES = """
 import tempfile
@@ -26,7 +26,6 @@ tempfile._get_default_tempdir = _get_default_tempdir
 """
 """In sitecustomize.py: what Python finds where neither /tmp nor anything else can be written."""
 
-BOARD_1 = [("Isabelle", 3, 4000.0), ("Mitch", 2, 2000.0), ("Elyse", 1, 1000.0)]
 ODD_NAME = 'with "quotes" \\ é [1] ${env:HOME} %i\n'
 
 
@@ -125,14 +124,13 @@ def test_an_instance_keeps_to_a_directory_of_any_name_and_verify_proves_its_boar
             assert sorted(path.name for path in state.iterdir()) == ["checkpoint", "leaderboard"]
             assert (state / "leaderboard" / "spark.log").stat().st_size > 0
             # Its functions in Python run in processes that the JVM starts.
-            verified = run("verify", "--url", instance.url, LEADERBOARD_BOOTSTRAP_SERVERS=broker.bootstrap_servers)
+            verified = run_command("verify", "--url", instance.url, BOOTSTRAP_SERVERS=broker.bootstrap_servers)
             assert verified.returncode == 0, verified.stderr
     assert sorted(path.name for path in own.iterdir()) == sorted([ODD_NAME, "instance.log", "sitecustomize.py"])
 
 
-def test_a_jvm_that_starts_at_no_try_ends_the_demo_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LEADERBOARD_DRIVER_MEMORY", "100t")
-    done = demo()
+def test_a_jvm_that_starts_at_no_try_ends_the_demo_with_the_reason() -> None:
+    done = demo(DRIVER_MEMORY="100t")
     assert done.returncode == 2, done.stderr
     assert done.stdout == ""
     last = done.stderr.splitlines()[-1]
@@ -154,18 +152,6 @@ def test_where_nothing_temporary_can_be_written_the_demo_says_what_to_do(
     )
 
 
-def demo() -> subprocess.CompletedProcess[str]:
+def demo(**settings: str) -> subprocess.CompletedProcess[str]:
     """Run the demo until it has shown the boards."""
-    return run("demo", "--once", "--port", str(free_port()))
-
-
-def run(*arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end."""
-    return subprocess.run(
-        [sys.executable, "-m", "app.cli", *arguments],
-        env=os.environ | settings,
-        capture_output=True,
-        text=True,
-        timeout=UNHURRIED_S,
-        check=False,
-    )
+    return run_command("demo", "--once", "--port", str(free_port()), **settings)
