@@ -35,12 +35,12 @@ test: need-java $(STAMP) ## run the tests (one file: make test TESTS=tests/app/t
 
 test-system: need-java need-system $(STAMP) $(CHECK_JSONSCHEMA) ## run the tests that take long or need more from the system
 	@$(BIN)/leaderboard jars >/dev/null
-	@$(BIN)/pytest -m system $(or $(TESTS),$(TWO_MODULES_AT_A_TIME) --ignore $(OF_DOCUMENTS))
+	@$(BIN)/pytest -m "system and not faults" $(or $(TESTS),$(TWO_MODULES_AT_A_TIME) --ignore $(OF_DOCUMENTS))
 	@$(if $(TESTS),,$(BIN)/pytest -m system $(OF_DOCUMENTS))
 
 faults: need-java $(STAMP) ## let everything go wrong while events flow; prints a table (takes long)
 	@$(BIN)/leaderboard jars >/dev/null
-	@$(BIN)/pytest $(TWO_AT_A_TIME) -m faults $(or $(TESTS),tests/faults tests/integration)
+	@$(BIN)/pytest $(TWO_AT_A_TIME) -m faults $(TESTS)
 
 bench: need-java need-wrk $(STAMP) ## measure; nothing else may run (some: make bench BENCH="drain reads" RUNS=1)
 	@$(BIN)/leaderboard jars >/dev/null

@@ -3,6 +3,7 @@
 import json
 import os
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from app.load import MAX_RECORD_BYTES, load, sample_files, sample_records
 from runtime.errors import BrokerUnavailable
 from runtime.kafka.connection import KafkaConnection
 from runtime.kafka.topics import create_missing, inputs_of
+from tests.drivers.faults_topics import Topics
 from tests.drivers.topic_reader import all_records
 from topology.leaderboard.board import LEADERBOARD
 from topology.leaderboard.topics import PLAYERS, PRODUCTS, SCORE_EVENTS
@@ -27,16 +29,25 @@ async def _all_records(kafka: KafkaConnection, topic: str) -> list[tuple[bytes |
     return [(record.key, record.value) for record in await all_records(kafka, topic)]
 
 
+@pytest.fixture(scope="module")
+def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    with Broker(tmp_path_factory.mktemp("broker")) as running:
+        yield running
+
+
 @pytest.fixture
-def own_broker(tmp_path: Path) -> Broker:
-    return Broker(tmp_path / "broker")
+def empty_broker(own_broker: Broker) -> Iterator[Broker]:
+    """A broker without any topic."""
+    yield own_broker
+    topics = Topics(own_broker.bootstrap_servers)
+    for name in topics.names():
+        topics.delete(name)
 
 
-async def test_the_sample_data_arrives_whole_and_makes_the_promised_boards(own_broker: Broker) -> None:
-    with own_broker as broker:
-        count = await load(broker.connection, LEADERBOARD, sample_files(LEADERBOARD, Path()))
-        tables = {topic: await _all_records(broker.connection, topic) for topic in (PLAYERS, PRODUCTS)}
-        scores = await _all_records(broker.connection, SCORE_EVENTS)
+async def test_the_sample_data_arrives_whole_and_makes_the_promised_boards(empty_broker: Broker) -> None:
+    count = await load(empty_broker.connection, LEADERBOARD, sample_files(LEADERBOARD, Path()))
+    tables = {topic: await _all_records(empty_broker.connection, topic) for topic in (PLAYERS, PRODUCTS)}
+    scores = await _all_records(empty_broker.connection, SCORE_EVENTS)
     assert count == len(scores) + sum(map(len, tables.values()))
     assert all(key is None for key, _ in scores)
     players = {int(key): json.loads(value)["name"] for key, value in tables[PLAYERS] if key and value}
@@ -58,36 +69,33 @@ def _boards(scores: list[dict[str, int]], players: dict[int, str]) -> dict[int, 
     return {number: sorted(board, reverse=True) for number, board in boards.items()}
 
 
-async def test_an_empty_value_deletes_and_blank_lines_are_passed_over(own_broker: Broker, tmp_path: Path) -> None:
+async def test_an_empty_value_deletes_and_blank_lines_are_passed_over(empty_broker: Broker, tmp_path: Path) -> None:
     players = tmp_path / "players"
     players.write_text('\n9|{"name": "a|b"}\n\n 9 | \n')
-    with own_broker as broker:
-        assert await load(broker.connection, LEADERBOARD, [(PLAYERS, players)]) == 2
-        assert await _all_records(broker.connection, PLAYERS) == [(b"9", b'{"name": "a|b"}'), (b"9", None)]
+    assert await load(empty_broker.connection, LEADERBOARD, [(PLAYERS, players)]) == 2
+    assert await _all_records(empty_broker.connection, PLAYERS) == [(b"9", b'{"name": "a|b"}'), (b"9", None)]
 
 
-async def test_a_byte_order_mark_before_the_first_line_is_no_part_of_it(own_broker: Broker, tmp_path: Path) -> None:
+async def test_a_byte_order_mark_before_the_first_line_is_no_part_of_it(empty_broker: Broker, tmp_path: Path) -> None:
     players, scores = tmp_path / "players", tmp_path / "scores"
     players.write_text('9|{"name": "a"}\r\n', "utf-8-sig")
     scores.write_text('{"score": 1}\r\n', "utf-8-sig")
-    with own_broker as broker:
-        assert await load(broker.connection, LEADERBOARD, [(PLAYERS, players), (SCORE_EVENTS, scores)]) == 2
-        assert await _all_records(broker.connection, PLAYERS) == [(b"9", b'{"name": "a"}')]
-        assert await _all_records(broker.connection, SCORE_EVENTS) == [(None, b'{"score": 1}')]
+    assert await load(empty_broker.connection, LEADERBOARD, [(PLAYERS, players), (SCORE_EVENTS, scores)]) == 2
+    assert await _all_records(empty_broker.connection, PLAYERS) == [(b"9", b'{"name": "a"}')]
+    assert await _all_records(empty_broker.connection, SCORE_EVENTS) == [(None, b'{"score": 1}')]
 
 
-async def test_a_file_of_powershell_is_sent_as_what_it_says(own_broker: Broker, tmp_path: Path) -> None:
+async def test_a_file_of_powershell_is_sent_as_what_it_says(empty_broker: Broker, tmp_path: Path) -> None:
     players, scores = tmp_path / "players", tmp_path / "scores"
     players.write_text('9|{"name": "Zoë"}\r\n8|\r\n', "utf-16", newline="")
     scores.write_text('{"score": 1}\r{"score": 2}\r\x1a', "utf-16-le", newline="")
-    with own_broker as broker:
-        assert await load(broker.connection, LEADERBOARD, [(PLAYERS, players), (SCORE_EVENTS, scores)]) == 4
-        records = await _all_records(broker.connection, PLAYERS)
-        assert sorted(records) == [(b"8", None), (b"9", '{"name": "Zoë"}'.encode())]
-        assert {value for _, value in await _all_records(broker.connection, SCORE_EVENTS)} == {
-            b'{"score": 1}',
-            b'{"score": 2}',
-        }
+    assert await load(empty_broker.connection, LEADERBOARD, [(PLAYERS, players), (SCORE_EVENTS, scores)]) == 4
+    records = await _all_records(empty_broker.connection, PLAYERS)
+    assert sorted(records) == [(b"8", None), (b"9", '{"name": "Zoë"}'.encode())]
+    assert {value for _, value in await _all_records(empty_broker.connection, SCORE_EVENTS)} == {
+        b'{"score": 1}',
+        b'{"score": 2}',
+    }
 
 
 async def test_a_file_that_is_no_text_is_named_before_anything_is_done(tmp_path: Path) -> None:
@@ -98,18 +106,18 @@ async def test_a_file_that_is_no_text_is_named_before_anything_is_done(tmp_path:
         await load(KafkaConnection("127.0.0.1:1"), LEADERBOARD, [(PLAYERS, players), (SCORE_EVENTS, scores)])
 
 
-async def test_what_comes_through_a_pipe_is_sent_as_well(own_broker: Broker, tmp_path: Path) -> None:
+async def test_what_comes_through_a_pipe_is_sent_as_well(empty_broker: Broker, tmp_path: Path) -> None:
     scores = tmp_path / "scores"
     os.mkfifo(scores)
     lines = [f'{{"score": {number}}}'.encode() for number in range(10_000)]
-    with own_broker as broker, ThreadPoolExecutor() as writer:
+    with ThreadPoolExecutor() as writer:
         writer.submit(scores.write_bytes, b"\n".join(lines))
-        assert await load(broker.connection, LEADERBOARD, [(SCORE_EVENTS, scores)]) == len(lines)
-        assert {value for _, value in await _all_records(broker.connection, SCORE_EVENTS)} == set(lines)
+        assert await load(empty_broker.connection, LEADERBOARD, [(SCORE_EVENTS, scores)]) == len(lines)
+        assert {value for _, value in await _all_records(empty_broker.connection, SCORE_EVENTS)} == set(lines)
 
 
 async def test_the_number_is_that_of_the_records_that_were_sent(
-    own_broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    empty_broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scores = tmp_path / "scores"
     scores.write_text("{}\n")
@@ -118,9 +126,8 @@ async def test_the_number_is_that_of_the_records_that_were_sent(
         scores.write_text("{}\n{}\n")
 
     monkeypatch.setattr("app.load.create_missing", grow)
-    with own_broker as broker:
-        await create_missing(broker.connection, inputs_of(LEADERBOARD))
-        assert await load(broker.connection, LEADERBOARD, [(SCORE_EVENTS, scores)]) == 2
+    await create_missing(empty_broker.connection, inputs_of(LEADERBOARD))
+    assert await load(empty_broker.connection, LEADERBOARD, [(SCORE_EVENTS, scores)]) == 2
 
 
 @pytest.mark.parametrize("line", ["1", '{"id": 1}', "|{}", " | "])
@@ -141,16 +148,17 @@ async def test_events_whose_keys_are_read_have_one_in_each_line(tmp_path: Path) 
         await load(KafkaConnection("127.0.0.1:1"), PATTERNS, [("events-topic", events)])
 
 
-async def test_a_record_that_is_too_large_is_named_before_anything_is_done(tmp_path: Path, own_broker: Broker) -> None:
+async def test_a_record_that_is_too_large_is_named_before_anything_is_done(
+    tmp_path: Path, empty_broker: Broker
+) -> None:
     players, scores = tmp_path / "players", tmp_path / "scores"
     players.write_text(f"1|{'x' * (MAX_RECORD_BYTES - 1)}\n")
     scores.write_text(f"{{}}\n{'x' * (MAX_RECORD_BYTES + 1)}\n")
     with pytest.raises(SetupError, match=f"{scores} line 2 is a record of more than {MAX_RECORD_BYTES} bytes: make"):
         await load(KafkaConnection("127.0.0.1:1"), LEADERBOARD, [(PLAYERS, players), (SCORE_EVENTS, scores)])
-    with own_broker as broker:
-        assert await load(broker.connection, LEADERBOARD, [(PLAYERS, players)]) == 1, (
-            "the largest that Kafka takes by default"
-        )
+    assert await load(empty_broker.connection, LEADERBOARD, [(PLAYERS, players)]) == 1, (
+        "the largest that Kafka takes by default"
+    )
 
 
 async def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
@@ -193,12 +201,11 @@ def test_sample_data_that_is_nowhere_is_one_clear_error(tmp_path: Path, monkeypa
         sample_files(WORD_COUNT, Path("word-count"))
 
 
-async def test_a_line_of_text_is_a_record_as_it_stands(own_broker: Broker, tmp_path: Path) -> None:
+async def test_a_line_of_text_is_a_record_as_it_stands(empty_broker: Broker, tmp_path: Path) -> None:
     lines = tmp_path / "lines"
     lines.write_bytes(b"\xef\xbb\xbf  hello  world \r\n\n{1|2}\nlast")
-    with own_broker as broker:
-        assert await load(broker.connection, WORD_COUNT, [(LINES, lines)]) == 4
-        sent = await _all_records(broker.connection, LINES)
+    assert await load(empty_broker.connection, WORD_COUNT, [(LINES, lines)]) == 4
+    sent = await _all_records(empty_broker.connection, LINES)
     assert sorted(sent, key=str) == sorted(
         [(None, value) for value in (b"  hello  world ", b"", b"{1|2}", b"last")], key=str
     )
@@ -211,19 +218,17 @@ async def test_a_topic_that_the_topology_does_not_read_is_named_before_anything_
         await load(KafkaConnection("127.0.0.1:1"), WORD_COUNT, [(PLAYERS, tmp_path / "file")])
 
 
-async def test_tables_are_sent_first_in_whichever_order_they_are_named(own_broker: Broker, tmp_path: Path) -> None:
+async def test_tables_are_sent_first_in_whichever_order_they_are_named(empty_broker: Broker, tmp_path: Path) -> None:
     players, scores = tmp_path / "players", tmp_path / "scores"
     players.write_text("1|{}\n")
     scores.write_text("{}\n")
-    with own_broker as broker:
-        await load(broker.connection, LEADERBOARD, [(SCORE_EVENTS, scores), (PLAYERS, players)])
-        table, events = [await all_records(broker.connection, topic) for topic in (PLAYERS, SCORE_EVENTS)]
+    await load(empty_broker.connection, LEADERBOARD, [(SCORE_EVENTS, scores), (PLAYERS, players)])
+    table, events = [await all_records(empty_broker.connection, topic) for topic in (PLAYERS, SCORE_EVENTS)]
     assert table[0].timestamp <= events[0].timestamp
 
 
-async def test_the_sample_of_the_words_makes_the_promised_counts(own_broker: Broker) -> None:
-    with own_broker as broker:
-        await load(broker.connection, WORD_COUNT, sample_files(WORD_COUNT, Path("word-count")))
-        lines = await _all_records(broker.connection, LINES)
+async def test_the_sample_of_the_words_makes_the_promised_counts(empty_broker: Broker) -> None:
+    await load(empty_broker.connection, WORD_COUNT, sample_files(WORD_COUNT, Path("word-count")))
+    lines = await _all_records(empty_broker.connection, LINES)
     counts = Counter(word for _, line in lines if line for word in line.decode().split())
     assert counts == {"hello": 2, "world": 1, "kafka": 3, "streams": 1, "summit": 1}

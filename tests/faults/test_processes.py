@@ -32,7 +32,6 @@ def test_kill_while_catching_up(world: MakeWorld) -> None:
     fault.check_dead_letters()
 
 
-@pytest.mark.system
 def test_kill_in_real_time(world: MakeWorld) -> None:
     fault = in_real_time(world)
     fault.flow.wait_for(500)

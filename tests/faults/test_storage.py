@@ -19,9 +19,7 @@ _APART_S = 1.0
 _REST_WITHIN_S = 30.0
 
 
-@pytest.mark.parametrize(
-    "away_s", [pytest.param(5, marks=pytest.mark.system), pytest.param(60)], ids=["for 5 s", "for 60 s"]
-)
+@pytest.mark.parametrize("away_s", [5, 60], ids=["for 5 s", "for 60 s"])
 def test_broker_away(world: MakeWorld, away_s: int) -> None:
     fault = world()
     fault.start()
@@ -94,7 +92,6 @@ def test_checkpoint_disk_full(world: MakeWorld, tmp_path: Path) -> None:
         fault.check()
 
 
-@pytest.mark.system
 def test_state_directory_lost(world: MakeWorld) -> None:
     fault = world()
     fault.start()

@@ -79,6 +79,7 @@ def test_every_unusable_record_is_a_dead_letter_once(tmp_path: Path) -> None:
         instance.kill()
 
 
+@pytest.mark.faults
 def test_letters_that_the_topic_does_not_take_keep_no_others_back(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -128,6 +129,7 @@ def test_letters_that_the_topic_does_not_take_keep_no_others_back(
         assert [(judged.begin, judged.end) for judged in asked] == [(end, end + 1)], "what retention has taken is gone"
 
 
+@pytest.mark.faults
 def test_letters_that_take_long_are_written_bit_by_bit_and_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -162,6 +164,7 @@ def test_letters_that_take_long_are_written_bit_by_bit_and_once(
         assert sorted(record.value for record in letters_read) == [str(number).encode() for number in range(7)]
 
 
+@pytest.mark.faults
 def test_a_broker_that_begins_no_transaction_holds_the_stream_up_for_seconds_only(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -173,6 +176,7 @@ def test_a_broker_that_begins_no_transaction_holds_the_stream_up_for_seconds_onl
     assert "begins no transaction, see its transaction.state.log settings" in caplog.text
 
 
+@pytest.mark.faults
 def test_rows_without_a_key_are_dead_letters_while_catching_up_and_in_real_time(tmp_path: Path) -> None:
     with Broker(tmp_path / "kafka") as broker:
         inputs = Inputs(broker.connection)

@@ -92,6 +92,7 @@ def test_what_came_after_the_last_commit_counts_once_when_the_jvm_is_killed(brok
     assert scene.generations == {1}
 
 
+@pytest.mark.system
 def test_no_count_is_wrong_when_the_checkpoint_is_lost(broker: Broker, tmp_path: Path) -> None:
     scene = Scene(broker, "lost", tmp_path)
     with running(scene.stream):
@@ -150,7 +151,7 @@ def _newest_batch(query: Path) -> None:
 @pytest.mark.parametrize(
     "losses",
     [
-        pytest.param((_offsets, _all_of_the_query), id="logs", marks=pytest.mark.system),
+        pytest.param((_offsets, _all_of_the_query), id="logs", marks=pytest.mark.faults),
         pytest.param((_commits, _state, _a_state_partition, _manifest), id="state", marks=pytest.mark.faults),
         pytest.param((_newest_commit, _newest_offsets, _newest_batch), id="newest", marks=pytest.mark.faults),
     ],
@@ -218,7 +219,7 @@ def test_events_of_a_source_that_is_created_anew_are_new_and_old_counts_stay(bro
     assert set(_offsets_of(last)[scene.world.source_id]) == {"0", "1", "2", "3", "4"}
 
 
-@pytest.mark.system
+@pytest.mark.faults
 def test_retention_takes_no_count_away_and_makes_none_double(broker: Broker, tmp_path: Path) -> None:
     scene = Scene(broker, "retention", tmp_path)
     world = scene.world

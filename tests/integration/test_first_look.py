@@ -140,10 +140,10 @@ def test_a_kafka_that_does_not_answer_is_not_waited_for(caplog: pytest.LogCaptur
             assert why in caplog.messages[-1]
 
 
-@pytest.mark.system
 class TestABacklogThatBeginsWithALook:
     """Boards have to come out that are exact, with floors that drop most of the backlog."""
 
+    @pytest.mark.system
     def test_its_boards_are_those_of_all_events(
         self, tmp_path: Path, inputs: Inputs, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -165,6 +165,7 @@ class TestABacklogThatBeginsWithALook:
             }
         assert caplog.text.count("generation begins") == 1
 
+    @pytest.mark.faults
     def test_it_begins_anew_when_events_went_away_that_its_floors_came_from(
         self, tmp_path: Path, inputs: Inputs, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -180,6 +181,7 @@ class TestABacklogThatBeginsWithALook:
         assert "the newest score events were deleted before they were read" in caplog.text
         assert caplog.text.count("generation begins") == 2
 
+    @pytest.mark.faults
     def test_whoever_goes_on_in_the_middle_of_it_begins_anew_since_players_may_be_gone(
         self, tmp_path: Path, inputs: Inputs, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -19,7 +19,7 @@ from tests.drivers.stream_threads import SmallTables, running, settings_of
 from tests.drivers.topic_reader import read_topic
 from topology.word_count import WORD_COUNT
 
-pytestmark = pytest.mark.system
+pytestmark = pytest.mark.faults
 
 LINES = WORD_COUNT.source.topic
 COUNTS = WORD_COUNT.stores[0].topic

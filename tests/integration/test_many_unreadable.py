@@ -72,7 +72,7 @@ class Scene:
         return [dict(each.headers) for each in read_topic(self.world.kafka, self.world.topology.source.invalid_topic)]
 
 
-@pytest.mark.system
+@pytest.mark.faults
 def test_every_other_record_holds_the_rest_up_for_less_than_a_minute(broker: Broker, tmp_path: Path) -> None:
     scene = Scene(broker, "alternating", tmp_path)
     scene.send_mixed()

@@ -131,6 +131,7 @@ def test_names_change_and_scores_appear_without_any_new_score(world: World, tmp_
         instance.wait_for_boards(world.reference.boards())
 
 
+@pytest.mark.system
 def test_an_open_transaction_keeps_back_what_lies_behind_it_in_its_partition_and_nothing_else(
     world: World, tmp_path: Path
 ) -> None:
@@ -153,7 +154,7 @@ def test_an_open_transaction_keeps_back_what_lies_behind_it_in_its_partition_and
         instance.wait_for_boards(world.reference.boards(10), limit=10)
 
 
-@pytest.mark.system
+@pytest.mark.faults
 def test_boards_that_another_cluster_has_published_as_a_later_generation_keep_no_new_score_out(
     world: World, tmp_path: Path
 ) -> None:
@@ -225,7 +226,7 @@ def test_a_lost_checkpoint_makes_no_board_worse_when_retention_has_taken_the_sco
             assert list((tmp_path / "instance/state").rglob("generation-2-*/seed-passed"))
 
 
-@pytest.mark.system
+@pytest.mark.faults
 def test_another_depth_begins_a_new_generation(world: World, tmp_path: Path) -> None:
     with Instance(tmp_path, world.broker.bootstrap_servers) as first:
         first.wait_for_real_time()
@@ -237,7 +238,7 @@ def test_another_depth_begins_a_new_generation(world: World, tmp_path: Path) -> 
         deeper.wait_for_boards(world.reference.boards(20), limit=20)
 
 
-@pytest.mark.system
+@pytest.mark.faults
 def test_deletes_that_leave_places_are_filled_again_from_the_scores(world: World, tmp_path: Path) -> None:
     with Instance(tmp_path, world.broker.bootstrap_servers, DEPTH=2) as instance:
         scores = [(world.top_score() + number, 800 + number, 3) for number in range(8)]

@@ -111,7 +111,7 @@ def write(spark: Spark) -> None:
         record.write.format("kafka").options(**options).option("topic", "counts").save()
 
 
-SERVERS = [silent, *(pytest.param(server, marks=pytest.mark.system) for server in (refusing, unresponsive, hanging_up))]
+SERVERS = [silent, *(pytest.param(server, marks=pytest.mark.faults) for server in (refusing, unresponsive, hanging_up))]
 
 
 @contextmanager
@@ -135,7 +135,7 @@ def test_a_server_of_the_list_that_does_not_answer_is_passed_over(
             use(impatient)
 
 
-@pytest.mark.parametrize("protocol", ["PLAINTEXT", pytest.param("SSL", marks=pytest.mark.system)])
+@pytest.mark.parametrize("protocol", ["PLAINTEXT", pytest.param("SSL", marks=pytest.mark.faults)])
 @pytest.mark.parametrize("server", SERVERS)
 @pytest.mark.parametrize("use", [read, write])
 def test_when_no_server_answers_spark_gives_up_in_time(

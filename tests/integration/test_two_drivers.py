@@ -63,7 +63,7 @@ def test_of_two_drivers_on_one_generation_the_lower_one_stops_for_good(broker: B
             second.stop()
 
 
-@pytest.mark.system
+@pytest.mark.faults
 def test_a_driver_that_was_frozen_while_another_began_a_generation_stops(broker: Broker, tmp_path: Path) -> None:
     world = Counted(broker.connection, word_count("frozen"))
     world.send(*_LINES * 5)

@@ -6,6 +6,7 @@ import asyncio
 import json
 import random
 import shutil
+import time
 from decimal import Decimal as Exact
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,7 +24,8 @@ from tests.drivers.stream_threads import SmallTables, running, settings_of
 from tests.drivers.topic_reader import read_topic
 from tests.waiting import wait_until
 
-BASE_MS = 1_764_100_800_000
+# Of now: a broker deletes what is older than its retention.
+BASE_MS = int(time.time() * 1000)
 PARTITIONS = 3
 SEED = 20261125
 
@@ -116,7 +118,7 @@ class World:
 @pytest.mark.system
 def test_values_are_exact_in_real_time_and_when_the_checkpoint_is_lost(broker: Broker, tmp_path: Path) -> None:
     world = World(broker.connection)
-    for number, lost in enumerate((False, True, False, True)):
+    for number, lost in enumerate((False, True, True)):
         if lost:
             shutil.rmtree(tmp_path / "checkpoint")
         world.sell(20)

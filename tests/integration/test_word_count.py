@@ -58,7 +58,7 @@ def test_words_are_counted_and_each_change_of_a_count_is_a_record_at_once(broker
     assert not status["error"]
 
 
-@pytest.mark.system
+@pytest.mark.faults
 def test_what_cannot_be_used_is_a_dead_letter_once_however_often_it_is_read(broker: Broker, tmp_path: Path) -> None:
     world = Counted(broker.connection, word_count("letters"))
     world.send_unusable(b"\xff", None)

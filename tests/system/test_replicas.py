@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,8 @@ from tests.drivers.replicas import until
 from tests.drivers.sample import PATHS
 
 pytestmark = pytest.mark.system
+
+RARER = partial(pytest.param, marks=pytest.mark.faults)
 
 TAKEN = "stream: catching up ▸ running"
 STOPPED = "stream: stopping ▸ stopped"
@@ -75,7 +78,7 @@ def test_every_key_is_answered_by_its_holders_wherever_it_is_asked(deployment: D
         assert holders == {f"{hosts['active']['host']}:{hosts['active']['port']}"}
 
 
-@pytest.mark.parametrize("how", ["kill", "terminate"])
+@pytest.mark.parametrize("how", ["kill", RARER("terminate")])
 def test_the_end_of_an_instance_without_the_stream_is_not_noticed(deployment: Deployment, how: str) -> None:
     victim = deployment.replicas.others[0]
     with deployment.reading(without(deployment, victim)) as reader:
@@ -87,7 +90,7 @@ def test_the_end_of_an_instance_without_the_stream_is_not_noticed(deployment: De
     assert_no_failure(reader)
 
 
-@pytest.mark.parametrize("how", ["kill", "terminate"])
+@pytest.mark.parametrize("how", ["kill", RARER("terminate")])
 def test_the_end_of_the_instance_with_the_stream_stops_new_scores_for_a_moment(
     deployment: Deployment, how: str
 ) -> None:
@@ -101,7 +104,7 @@ def test_the_end_of_the_instance_with_the_stream_stops_new_scores_for_a_moment(
     assert_no_failure(reader)
 
 
-@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("count", [1, RARER(3)])
 def test_newcomers_are_not_noticed_and_answer_only_for_what_they_have_copied(
     deployment: Deployment, count: int
 ) -> None:
@@ -131,7 +134,7 @@ def test_an_instance_that_was_frozen_comes_back_without_harm(deployment: Deploym
         member.wait_for_boards(deployment.sample.reference.boards())
 
 
-@pytest.mark.parametrize("whole", [True, False], ids=["with its JVM", "its JVM runs on"])
+@pytest.mark.parametrize("whole", [True, RARER(False)], ids=["with its JVM", "its JVM runs on"])
 def test_an_instance_that_was_frozen_with_the_stream_has_lost_it_and_changes_nothing(
     deployment: Deployment, *, whole: bool
 ) -> None:

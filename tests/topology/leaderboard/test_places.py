@@ -107,8 +107,9 @@ def test_a_board_survives_its_store(board: Board) -> None:
 # What Spark makes of boards, and of their entries, is what Python makes of them
 
 
-@settings(max_examples=20)
-@given(st.lists(st.lists(boards, min_size=1, max_size=4), min_size=1, max_size=8))
+# Many at once: a query takes longer than what it looks at.
+@settings(max_examples=6)
+@given(st.lists(st.lists(boards, min_size=1, max_size=4), min_size=1, max_size=30))
 def test_spark_merges_published_boards_as_a_store_does(spark: Spark, of_products: list[list[Board]]) -> None:
     driver = TopologyDriver(spark.session)
     values = [(str(product), board) for product, all_ in enumerate(of_products) for board in all_]
@@ -127,8 +128,8 @@ def _entry(row: tuple[float, int, int, int, int]) -> Entry:
     return Entry(score, -neg_timestamp, -neg_partition, -neg_offset, player)
 
 
-@settings(max_examples=10)
-@given(st.lists(boards.map(lambda board: board._replace(generation=1)), min_size=1, max_size=8))
+@settings(max_examples=4)
+@given(st.lists(boards.map(lambda board: board._replace(generation=1)), min_size=1, max_size=30))
 def test_what_a_generation_begins_with_is_published_as_it_was(spark: Spark, all_: list[Board]) -> None:
     # As a store of another topology has it: all that is published is its seed, whatever the tables have.
     store = TopologyDriver(spark.session, depth=KEPT).store

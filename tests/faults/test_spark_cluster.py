@@ -13,7 +13,7 @@ from tests.drivers.faults_world import World
 from tests.drivers.processes import command_lines
 from tests.drivers.spark_cluster import HOST, SparkCluster
 
-pytestmark = pytest.mark.system
+pytestmark = pytest.mark.faults
 
 SEED = 4711
 SECRET = "hunter22"
