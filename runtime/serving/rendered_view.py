@@ -137,6 +137,10 @@ class RenderedView(LocalView):
         self._changed(key)
 
     def table_changed(self, table: str, key: KeyValue, row: Mapping[str, Any] | None) -> None:  # noqa: ARG002
+        if not self._partitions:
+            # Nothing is rendered, as while a table is read for the first time.
+            self._version += 1
+            return
         # The table has the row. A copy: to render a result renews the index that these are from.
         keys = [*self._lookups.lookers(table, key)]
         own = self._partition_of(key)
