@@ -99,7 +99,7 @@ need-java: need-python
 system_missing = $(strip $(foreach each,$(SYSTEM_PACKAGES),$(if $(shell PATH="$$PATH:/usr/sbin" command -v $(each:chromium-driver=chromedriver)),,$(each))))
 may_install = $(shell [ "$$(id -u)" = 0 ] && command -v apt-get)
 
-read_by_wrk = $(filter reads overload,$(or $(BENCH),reads overload))
+read_by_wrk = $(filter reads overload counts,$(or $(BENCH),reads overload counts))
 
 need-wrk:
 	$(if $(read_by_wrk),$(if $(shell command -v wrk),,$(error the benchmarks that read ($(read_by_wrk)) need wrk: install it, as Debian does with apt-get install wrk)))

@@ -187,6 +187,18 @@ def producer(kafka: KafkaConnection, **settings: Any) -> AIOKafkaProducer:
     return AIOKafkaProducer(**kafka.for_aiokafka(), compression_type="lz4", **settings)
 
 
+async def send_values(sender: AIOKafkaProducer, topic: str, partition: int, values: Iterable[bytes]) -> None:
+    """Send values to a partition in batches made here: a call for each record would take twice as long."""
+    now_ms = int(time.time() * 1000)
+    batch = sender.create_batch()
+    for each in values:
+        if batch.append(timestamp=now_ms, key=None, value=each) is None:
+            await sender.send_batch(batch, topic, partition=partition)
+            batch = sender.create_batch()
+            batch.append(timestamp=now_ms, key=None, value=each)
+    await sender.send_batch(batch, topic, partition=partition)
+
+
 def _send_share(kafka: KafkaConnection, load: Load, limit: int, part: int, events: int) -> Best:
     best = Best(limit)
     asyncio.run(_send_scores(kafka, load.scores(events, part), part, best))
@@ -194,24 +206,13 @@ def _send_share(kafka: KafkaConnection, load: Load, limit: int, part: int, event
 
 
 async def _send_scores(kafka: KafkaConnection, chunks: Iterable[Scores], part: int, best: Best) -> None:
-    """Send to the partitions of one sender, in batches made here: a call for each record would take twice as long."""
+    """Send to the partitions of one sender."""
     partitions = range(part, PARTITIONS, SENDERS)
     async with producer(kafka, max_batch_size=_BATCH_BYTES) as sender:
         for number, chunk in enumerate(chunks):
             best.add(chunk)
-            await _send_values(sender, partitions[number % len(partitions)], chunk.values())
+            await send_values(sender, SCORE_EVENTS, partitions[number % len(partitions)], chunk.values())
         await sender.flush()
-
-
-async def _send_values(sender: AIOKafkaProducer, partition: int, values: Iterable[bytes]) -> None:
-    now_ms = int(time.time() * 1000)
-    batch = sender.create_batch()
-    for each in values:
-        if batch.append(timestamp=now_ms, key=None, value=each) is None:
-            await sender.send_batch(batch, SCORE_EVENTS, partition=partition)
-            batch = sender.create_batch()
-            batch.append(timestamp=now_ms, key=None, value=each)
-    await sender.send_batch(batch, SCORE_EVENTS, partition=partition)
 
 
 def _be_sender(kafka: KafkaConnection, rate: int, load: Load, stop: Event) -> None:
@@ -229,7 +230,7 @@ async def _send_at(kafka: KafkaConnection, rate: int, load: Load, stop: Event) -
             for partition in range(PARTITIONS):
                 count = (due - sent + partition) // PARTITIONS
                 if count:
-                    await _send_values(sender, partition, islice(values, count))
+                    await send_values(sender, SCORE_EVENTS, partition, islice(values, count))
             sent = due
             await asyncio.sleep(_TICK_S)
 

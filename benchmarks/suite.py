@@ -9,7 +9,7 @@ from concurrent.futures import ProcessPoolExecutor
 
 import psutil
 
-from benchmarks import drain, failover, freshness, memory, overload, reads, restart, streams
+from benchmarks import counts, drain, failover, freshness, memory, overload, reads, restart, streams
 from benchmarks.figures import Figure
 
 BENCHMARKS: dict[str, Callable[[], Iterable[Figure]]] = {
@@ -21,6 +21,7 @@ BENCHMARKS: dict[str, Callable[[], Iterable[Figure]]] = {
     "failover": failover.run,
     "memory": memory.run,
     "streams": streams.run,
+    "counts": counts.run,
 }
 
 

@@ -7,7 +7,7 @@ import random
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 Input = Literal["score-events", "players", "products"]
 
@@ -47,14 +47,15 @@ class Event(NamedTuple):
         key: of the record.
         value: of the record.
         partition: where to; None lets the key decide.
-        means: the score, the id and name (None: deleted) of a table's row, or None when the record is bad.
+        means: what a ledger makes of it; here the score, the id and name (None: deleted) of a table's row, or None when
+            the record is bad.
     """
 
-    topic: Input
+    topic: str
     key: bytes | None
     value: bytes | None
     partition: int | None
-    means: Score | tuple[int, str | None] | None
+    means: Any
 
 
 @dataclass(frozen=True)

@@ -8,18 +8,38 @@ import time
 from collections.abc import Coroutine, Iterable
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import Any, Final, Self
+from typing import Any, Final, Protocol, Self
 
 from aiokafka import AIOKafkaProducer
 
-from tests.drivers.faults_events import Event, Events
-from tests.drivers.faults_ledger import Ledger, Place
+from tests.drivers.faults_events import Event
+from tests.drivers.faults_ledger import Place
 from tests.waiting import UNHURRIED_S, wait_until
 
 _TICK_S: Final = 0.05
 # A broker may be away for a minute: what was sent is sent again until it is there.
 _GIVE_UP_MS: Final = 240_000
 _AT_ONCE: Final = 5_000
+
+
+class Events(Protocol):
+    """An endless stream of events."""
+
+    def next(self) -> Event:
+        """Return the next one."""
+
+
+class Ledger(Protocol):
+    """Every record that the broker has acknowledged.
+
+    Attributes:
+        count: how many.
+    """
+
+    count: int
+
+    def note(self, event: Event, place: Place) -> None:
+        """Take note of one; of those of a key in the order in which they were sent."""
 
 
 class Flow:

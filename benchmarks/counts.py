@@ -1,0 +1,139 @@
+"""How a store of counts does: a backlog, a restore of a million keys, what these take in memory, and reads of one.
+
+    .venv/bin/python -m benchmarks.counts
+
+Needs wrk. The topology is `event-counts`, with the service's default settings.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+
+from app.java.broker import Broker
+from app.java.spark_class_data import make_spark_class_data
+from benchmarks.figures import Figure, markdown
+from benchmarks.load import PARTITIONS, SEED, SENDERS, producer, send_values
+from benchmarks.loaded import DEFAULTS, LOOK_EVERY_S, pin
+from benchmarks.process_tree import ProcessTree
+from benchmarks.reads import CORE, CORE_OF_WRK, SECONDS, WARM_UP_S
+from benchmarks.wrk import wrk
+from runtime.kafka.connection import KafkaConnection
+from runtime.kafka.topics import create_missing, inputs_of, outputs_of
+from tests.drivers.instance import Instance
+from tests.drivers.replicas import Replicas
+from tests.waiting import wait_until
+from topology.event_counts import EVENT_COUNTS
+
+EVENTS = 2_000_000
+KEYS = 100_000
+MANY_KEYS = 1_000_000
+SAMPLE = 200
+STORE = "/stores/event-counts-store"
+_CHUNK = 20_000
+
+
+def run() -> Iterator[Figure]:
+    """Yield the figures of one run."""
+    yield from _backlog()
+    yield from _many_keys()
+
+
+def _backlog() -> Iterator[Figure]:
+    events = Random(SEED).choices(range(KEYS), k=EVENTS)
+    with _started(events) as replicas:
+        counts = Counter(events)
+        began_s = time.monotonic()
+        (instance,) = replicas.add()
+        with ProcessTree(instance.process.pid) as tree:
+            _wait_until_counted(instance, counts)
+            took_s, cpu_s = time.monotonic() - began_s, tree.cpu_s
+        yield Figure(f"{EVENTS:,} events on {KEYS:,} keys, process start to exact counts", "s", [took_s])
+        yield Figure("CPU time of instance and JVM", "s", [cpu_s])
+        yield Figure("peak memory of both", "MB", [tree.peak_mb], 0)
+
+
+def _many_keys() -> Iterator[Figure]:
+    with _started(range(MANY_KEYS)) as replicas:
+        counts = Counter(range(MANY_KEYS))
+        (instance,) = replicas.add()
+        _wait_until_counted(instance, counts)
+        instance.wait_for_real_time()
+        assert instance.terminate() == 0
+        instance.lose_state()
+        began_s = time.monotonic()
+        instance.start()
+        _wait_until_counted(instance, counts)
+        yield Figure(f"start without its state, {MANY_KEYS:,} rows served", "s", [time.monotonic() - began_s])
+
+        (other,) = replicas.add()
+        replicas.wait_until_settled()
+        (without,) = replicas.others
+        yield Figure(
+            f"instance without the stream, {MANY_KEYS:,} keys", "MB", [ProcessTree(without.process.pid).pss_mb], 0
+        )
+        replicas.terminate(other)
+
+        replicas.wait_until_settled()
+        pin(instance, CORE)
+        url = f"{instance.url}{STORE}/keys/e1"
+        wrk(url, {}, seconds=WARM_UP_S, core=CORE_OF_WRK)
+        reads = wrk(url, {}, seconds=SECONDS, core=CORE_OF_WRK)
+        yield Figure("one row", "req/s", [reads.per_s], 0)
+        yield Figure("one row, p99", "ms", [reads.p99_ms])
+
+
+@contextmanager
+def _started(events: Sequence[int]) -> Iterator[Replicas]:
+    """Have a broker with the events, and no instance yet."""
+    make_spark_class_data()
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name, Broker(Path(name) / "kafka") as broker:
+        asyncio.run(create_missing(broker.connection, [*inputs_of(EVENT_COUNTS), *outputs_of(EVENT_COUNTS)]))
+        shares = [(broker.connection, part, events[part::SENDERS]) for part in range(SENDERS)]
+        with multiprocessing.get_context("spawn").Pool(SENDERS) as pool:
+            pool.starmap(_send, shares)
+        with Replicas(Path(name), broker.bootstrap_servers, TOPOLOGY=EVENT_COUNTS.name, **DEFAULTS) as replicas:
+            yield replicas
+
+
+def _wait_until_counted(instance: Instance, counts: Counter[int]) -> None:
+    """Wait until an instance says how many keys there are, and the counts of some of them."""
+    wanted = [{"event": f"e{key}", "count": counts[key]} for key in Random(SEED).sample(sorted(counts), SAMPLE)]
+    asked = "&".join(f"key={row['event']}" for row in wanted)
+
+    def are_counted() -> bool:
+        found = instance.get(f"{STORE}/keys?{asked}")
+        return (
+            found.status_code == 200 and found.json() == wanted and instance.get(f"{STORE}/count").json() == len(counts)
+        )
+
+    wait_until(are_counted, "all is counted", every_s=LOOK_EVERY_S)
+
+
+def _send(kafka: KafkaConnection, part: int, events: Sequence[int]) -> None:
+    asyncio.run(_send_events(kafka, part, events))
+
+
+async def _send_events(kafka: KafkaConnection, part: int, events: Sequence[int]) -> None:
+    partitions = range(part, PARTITIONS, SENDERS)
+    async with producer(kafka) as sender:
+        for number, first in enumerate(range(0, len(events), _CHUNK)):
+            values = [b"e%d" % key for key in events[first : first + _CHUNK]]
+            await send_values(sender, EVENT_COUNTS.source.topic, partitions[number % len(partitions)], values)
+        await sender.flush()
+
+
+def main() -> None:
+    """Print the table of one run."""
+    print(markdown(run()))
+
+
+if __name__ == "__main__":
+    main()
