@@ -1,12 +1,14 @@
-"""The view of a store whose rows are shown as they are: it reads the store, and keeps nothing of a key in memory."""
+"""The view of a store whose rows are shown as they are: it reads the store, and keeps rows that were read."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from heapq import merge
 from itertools import islice
-from typing import Any
+from typing import Any, Final
 
+from runtime.copies.copies import Copies
+from runtime.declaration import Store
 from runtime.keys import KeyValue
 from runtime.records import json_bytes
 from runtime.results import Result, values_of
@@ -14,14 +16,38 @@ from runtime.serving.local_view import LocalView
 from runtime.serving.view import Range, Rendered, tagged
 from runtime.stores.protocol import StateStore
 
+_KEPT: Final = 16_384
+_LARGEST_BYTES: Final = 2_048
+"""Of a row that is kept: all of them are 32 MB at the most."""
+
 
 class StoredView(LocalView):
-    """Rows as they are: `{"word":"hello","count":2}`. A limit means nothing here."""
+    """Rows as they are: `{"word":"hello","count":2}`. A limit means nothing here.
+
+    Args:
+        store: what it is declared as; it has no `show`.
+        copies: what this instance holds.
+    """
+
+    def __init__(self, store: Store, copies: Copies) -> None:
+        super().__init__(store, copies)
+        # As they were first read: the oldest goes when there are too many.
+        self._read: dict[KeyValue, Rendered] = {}
 
     def get(self, key: KeyValue, limit: int | None = None) -> Rendered | None:  # noqa: ARG002  # rows are no lists
+        rendered = self._read.get(key)
+        if rendered is not None:
+            return rendered
         store = self._stores.get(self.partition_for(key))
         stored = None if store is None else store.get(self._key.type.encode(key))
-        return None if stored is None else tagged(self._body(key, stored))
+        if stored is None:
+            return None
+        rendered = tagged(self._body(key, stored))
+        if len(rendered.body) <= _LARGEST_BYTES:
+            if len(self._read) >= _KEPT:
+                del self._read[next(iter(self._read))]
+            self._read[key] = rendered
+        return rendered
 
     def rows(
         self,
@@ -42,6 +68,7 @@ class StoredView(LocalView):
         return {partition: self.count([partition]) for partition in sorted(self._stores)}
 
     def row_changed(self, partition: int, key: KeyValue, result: Result | None) -> None:  # noqa: ARG002  # stored
+        self._read.pop(key, None)
         self._changed(key)
 
     def table_changed(self, table: str, key: KeyValue, row: Mapping[str, Any] | None) -> None:
@@ -51,6 +78,7 @@ class StoredView(LocalView):
         self._changed(None)
 
     def partition_reset(self, partition: int) -> None:  # noqa: ARG002  # all rows may
+        self._read.clear()
         self._changed(None)
 
     def tables_reset(self) -> None:

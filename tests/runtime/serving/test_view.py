@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import random
 from collections.abc import Callable
 from dataclasses import replace
 from typing import NoReturn
@@ -14,6 +15,7 @@ from runtime.errors import StateUnusable
 from runtime.kafka.partitioner import partition_for
 from runtime.keys import Int64, Text
 from runtime.results import Made, Result
+from runtime.serving import stored_view
 from runtime.serving.stored_view import StoredView
 from runtime.serving.view import EVERYTHING, Range, inclusive
 from runtime.stores.memory import MemoryStore
@@ -367,6 +369,24 @@ def test_a_row_is_shown_as_it_is(words: CopiesDriver) -> None:
     assert changed is not None
     assert changed.body == '{"word":"ü","count":9}'.encode()
     assert changed.etag != rendered.etag
+
+
+def test_a_row_that_was_read_before_is_what_its_store_says_now(
+    words: CopiesDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stored_view, "_KEPT", 3)
+    view, chance = words.views[COUNTS], random.Random(30)
+    known = ["kafka", "a/b", "ü", "hello", "@", "z", "nobody"]
+    for number in range(10, 300):
+        words.publish(COUNTS, chance.choice(known), chance.choice([None, count(number), count(number)]))
+        stored = dict(view.rows(words.all_partitions, EVERYTHING))
+        for word in chance.sample(known, 4):
+            rendered = view.get(word)
+            assert (None if rendered is None else rendered.body) == stored.get(word)
+    words.publish(COUNTS, "z", count(300))
+    assert view.get("z") is not None
+    words.copy(COUNTS, view.partition_for("z")).begin("another topic", 0)
+    assert view.get("z") is None
 
 
 def test_rows_ascend_by_their_texts_through_all_partitions(words: CopiesDriver) -> None:
