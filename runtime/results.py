@@ -8,7 +8,8 @@ event that the other does.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -23,11 +24,56 @@ _DECODER: Final = json.JSONDecoder()
 _ENCODER: Final = json.JSONEncoder(separators=(",", ":"))
 _SHORT_DIGITS: Final = 19
 _ZERO: Final = ord("0")
+_OF_PARTITION: Final = rb'"(?:0|[1-9][0-9]{0,9})":(?:0|[1-9][0-9]{0,17})'
+_OF_TOPIC: Final = rb'"[!#-\[\]-~]+":\{(?:P(?:,P)*)?\}'.replace(b"P", _OF_PARTITION)
+_PLAIN_OFFSETS: Final = re.compile(rb"\{T(?:,T)*\}".replace(b"T", _OF_TOPIC))
+"""Offsets as Spark and this module write them."""
 
 Offsets = Mapping[str, Mapping[str, int]]
 """By topic id and partition the offset of the last record that is in a result."""
 
 Headers = Iterable[tuple[str, bytes]]
+
+
+class _Said(Mapping[str, Mapping[str, int]]):
+    """Offsets as a header says them, read when somebody asks: most records are kept without that.
+
+    Args:
+        text: JSON in the form that is known to be right.
+    """
+
+    __slots__ = ("_read", "text")
+
+    def __init__(self, text: bytes) -> None:
+        self.text = text
+        self._read: dict[str, dict[str, int]] | None = None
+
+    def __getitem__(self, topic_id: str) -> Mapping[str, int]:
+        return self._offsets[topic_id]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._offsets)
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    def __bool__(self) -> bool:
+        # In the plain form there is one at least.
+        return True
+
+    def __eq__(self, other: object) -> bool:
+        return (isinstance(other, _Said) and self.text == other.text) or super().__eq__(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(self._offsets)
+
+    @property
+    def _offsets(self) -> dict[str, dict[str, int]]:
+        if self._read is None:
+            self._read = _DECODER.decode(self.text.decode())
+        return self._read
 
 
 class Made(NamedTuple):
@@ -70,9 +116,8 @@ class Made(NamedTuple):
 
     def to_headers(self) -> list[tuple[str, bytes]]:
         """Return the headers that say this."""
-        return [
-            (name, _json(value)) for name, value in zip(self._fields, _listed(self), strict=True) if value is not None
-        ]
+        numbers = [(name, _json(value)) for name, value in zip(self._fields[:-1], self[:-1], strict=True)]
+        return [*((name, said) for name, said in numbers if said != b"null"), ("offsets", _offsets_text(self.offsets))]
 
     def covers(self, other: Made) -> bool:
         """Return whether every event of the other is in this one, by the offsets."""
@@ -176,6 +221,8 @@ def _number(value: bytes | None) -> int:
 
 def _offsets(value: bytes | None) -> Offsets:
     """Return the offsets that a header says."""
+    if value and _PLAIN_OFFSETS.fullmatch(value):
+        return _Said(value)
     return {
         str(topic_id): {str(int(partition)): _whole(offset) for partition, offset in partitions.items()}
         for topic_id, partitions in json.loads(value or b"").items()
@@ -189,17 +236,17 @@ def _whole(value: Any) -> int:
     return value
 
 
-def _listed(made: Made) -> list[Any]:
-    return [*made[:-1], dict(made.offsets)]
-
-
 def _line(made: Made) -> bytes:
-    if made.offsets:
-        return _json(_listed(made))
-    # Of lattices, by hand: each record of a restore is written so.
-    generation, version, events, newest_ms, _ = made
-    newest = "null" if newest_ms is None else newest_ms
-    return f"[{generation},{version},{events},{newest},{{}}]".encode()
+    # By hand: each record of a restore is written so.
+    generation, version, events, newest_ms, offsets = made
+    newest = b"null" if newest_ms is None else b"%d" % newest_ms
+    return b"[%d,%d,%d,%b,%b]" % (generation, version, events, newest, _offsets_text(offsets))
+
+
+def _offsets_text(offsets: Offsets) -> bytes:
+    if isinstance(offsets, _Said):
+        return offsets.text
+    return _json(dict(offsets)) if offsets else b"{}"
 
 
 def _latest(left: Made, right: Made) -> Made:

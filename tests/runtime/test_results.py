@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Iterator
 from functools import reduce
 from typing import Any, ClassVar
@@ -244,10 +245,22 @@ mades = st.builds(
 def test_a_result_survives_its_record_and_its_store(made: Made, count: int) -> None:
     result = Result(made, {"count": count})
     value = COUNTS.to_json(result.values)
-    assert results.parse(COUNTS, value, made.to_headers()) == result
-    for stored in (results.to_stored(COUNTS, result), results.to_stored(COUNTS, result, value)):
+    read = results.parse(COUNTS, value, made.to_headers())
+    assert (read, read.made.to_headers()) == (result, made.to_headers())
+    for stored in (results.to_stored(COUNTS, each, text) for each in (result, read) for text in (None, value)):
         assert results.from_stored(COUNTS, stored) == result
         assert (results.made_of(stored), results.values_of(stored)) == (made, value)
+
+
+@given(mades, mades)
+def test_offsets_are_the_same_however_they_are_spelled(made: Made, other: Made) -> None:
+    headers = dict(made.to_headers())
+    spelled = {**headers, "offsets": json.dumps(dict(made.offsets)).encode()}
+    read, read_too = (Made.of_headers(each.items()) for each in (headers, spelled))
+    assert read is not None
+    assert read == read_too == read == made
+    assert (read == other) == (made == other)
+    assert (read.covers(other), other.covers(read)) == (made.covers(other), other.covers(made))
 
 
 def test_the_bytes_of_a_record_are_kept_as_they_came() -> None:
@@ -292,6 +305,14 @@ def odd_headers() -> Iterator[Any]:
             b'{"a": {"x": 5}}',
             b'{"a": {"0": "many"}}',
             b'{"a": {"0": null}}',
+            b'{"a":5}',
+            b'{"a":{"x":5}}',
+            b'{"a":{"0":"many"}}',
+            b'{"a":{"0":1.5}}',
+            b'{"a":{"0":01}}',
+            b'{"a":{"0":1},}',
+            b'{"a":{"0":1,}}',
+            b'{"a":{"0":9223372036854775808}}',
         ],
     }
     for name, values in odd.items():
