@@ -123,9 +123,9 @@ async def _all_is_served(service: Service, settings: Settings) -> None:
 async def _letters_are_written(service: Service) -> None:
     """Wait until it is known why records of the sample cannot be used; not for long: the stream may be busy."""
     until_s = time.monotonic() + _LETTERS_WITHIN_S
-    source = service.copies.topology.source.topic
+    sources = service.copies.topology.source_topics
     while (status := service.stream_status) is not None and time.monotonic() < until_s:
-        if sum(count for (topic, _), count in status.dead_letters.items() if topic == source) >= status.invalid:
+        if sum(count for (topic, _), count in status.dead_letters.items() if topic in sources) >= status.invalid:
             return
         await asyncio.sleep(_POLL_S)
 

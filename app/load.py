@@ -120,19 +120,19 @@ async def load(kafka: KafkaConnection, topology: Topology, files: Files) -> int:
 
 def _topics(topology: Topology) -> list[str]:
     """Return the topics that a topology reads, tables first."""
-    return [*(table.topic for table in topology.tables), topology.source.topic]
+    return sorted(topology.inputs, key=topology.source_topics.__contains__)
 
 
 def _lines_of(topology: Topology, topic: str) -> Lines:
-    if topic != topology.source.topic:
+    if topic not in topology.source_topics:
         return "row"
-    if topology.source.key is not None:
+    if topology.events.key is not None:
         return "keyed"
     return "text" if _is_text(topology, topic) else "json"
 
 
 def _is_text(topology: Topology, topic: str) -> bool:
-    return topic == topology.source.topic and isinstance(topology.source.format, PlainText)
+    return topic in topology.source_topics and isinstance(topology.events.format, PlainText)
 
 
 def _file_for(topic: str, directory: Path) -> Path | None:

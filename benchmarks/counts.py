@@ -126,7 +126,7 @@ async def _send_events(kafka: KafkaConnection, part: int, events: Sequence[int])
     async with producer(kafka) as sender:
         for number, first in enumerate(range(0, len(events), _CHUNK)):
             values = [b"e%d" % key for key in events[first : first + _CHUNK]]
-            await send_values(sender, EVENT_COUNTS.source.topic, partitions[number % len(partitions)], values)
+            await send_values(sender, EVENT_COUNTS.events.topic, partitions[number % len(partitions)], values)
         await sender.flush()
 
 

@@ -1,6 +1,6 @@
 """What a topology is: frozen values that check themselves when they are made, so when a topology is loaded.
 
-Topology ── source: Stream (a topic, and how its records are read)
+Topology ── source: Stream … (a topic, and how its records are read; several that are read alike are one)
          ├─ tables: Table … (a topic, a key and fields; every instance holds all of it)
          ├─ stores: Store … (rows of the source, a key, values; a result topic)
          └─ upkeep: what only few topologies need while their stream runs
@@ -49,8 +49,9 @@ class RecordFormat(Protocol):
     """How the records of a source are read.
 
     `judge` returns every record with `reason string`, why it cannot be used or null, the declared columns and that of
-    the key, and `partition int, offset bigint, timestamp timestamp`. A declared column that is called as one of these
-    is called `runtime.spark.beside_value.column_of` it until there is `at`.
+    the key, and `partition int, offset bigint, timestamp timestamp`; `topic string` as well where the records have it,
+    for sources that are several topics. A declared column that is called as one of these is called
+    `runtime.spark.beside_value.column_of` it until there is `at`.
     """
 
     @property
@@ -296,7 +297,7 @@ class Topology:
 
     Attributes:
         name: in the group, in metrics and in problems.
-        source: the events.
+        source: the events: a stream, or several of one format and key, whose records are one source together.
         stores: one or more.
         tables: those that `rows` and `show` look into.
         pace: `REAL_TIME`, or from "1 second" to "1 hour": how often results come. A key's result is written at most
@@ -308,7 +309,7 @@ class Topology:
     """
 
     name: str
-    source: Stream
+    source: Stream | Sequence[Stream]
     stores: Sequence[Store]
     tables: Sequence[Table] = ()
     pace: str = REAL_TIME
@@ -318,6 +319,7 @@ class Topology:
 
     def __post_init__(self) -> None:
         _check(_NAME, self.name, "the name of a Topology")
+        self._check_sources()
         if not self.stores:
             raise DeclarationError(f"topology {self.name} has no stores: declare at least one")
         if self.every_s is not None and not 1 <= self.every_s <= _LONGEST_PACE_S:
@@ -328,6 +330,26 @@ class Topology:
         for store in self.stores:
             self._check_store(store)
         object.__setattr__(self, "stores", [self._with_types(store) for store in self.stores])
+
+    @property
+    def sources(self) -> tuple[Stream, ...]:
+        """The streams that the source is, in the order in which they are named."""
+        return (self.source,) if isinstance(self.source, Stream) else tuple(self.source)
+
+    @property
+    def source_topics(self) -> list[str]:
+        """The topics of the sources."""
+        return [source.topic for source in self.sources]
+
+    @property
+    def inputs(self) -> list[str]:
+        """The topics that it reads, which belong to producers: those of the sources, then those of the tables."""
+        return [*self.source_topics, *(table.topic for table in self.tables)]
+
+    @property
+    def events(self) -> Stream:
+        """The first of the sources, which says how all are read."""
+        return self.sources[0]
 
     @property
     def every_s(self) -> int | None:
@@ -353,7 +375,17 @@ class Topology:
     @property
     def topics(self) -> list[str]:
         """The topics that it reads and writes, those of dead letters apart."""
-        return [self.source.topic, *(table.topic for table in self.tables), *(store.topic for store in self.stores)]
+        return [*self.inputs, *(store.topic for store in self.stores)]
+
+    def _check_sources(self) -> None:
+        if not self.sources:
+            raise DeclarationError(f"topology {self.name} has no source: name a Stream, or several")
+        for other in self.sources[1:]:
+            if (other.format, other.key) != (self.events.format, self.events.key):
+                raise DeclarationError(
+                    f"the sources {self.events.topic} and {other.topic} of topology {self.name} are not read alike:"
+                    " give them the same format and key, since their records are one source"
+                )
 
     def _check_names(self) -> None:
         names = [*(store.name for store in self.stores), *(table.topic for table in self.tables)]
@@ -370,7 +402,7 @@ class Topology:
                 f"the stores of topology {self.name} have different numbers of partitions ({said}): give all the same,"
                 " since an instance has the same partitions of each"
             )
-        for topic in _repeated([*self.topics, self.source.invalid_topic]):
+        for topic in _repeated([*self.topics, *(source.invalid_topic for source in self.sources)]):
             raise DeclarationError(
                 f"topology {self.name} names topic {topic} twice:"
                 " source, dead letters, tables and stores need a topic each"
@@ -386,17 +418,17 @@ class Topology:
                     " name the parameter as the table's topic"
                 )
         if store.rows is None:
-            columns = self.source.columns
+            columns = self.events.columns
             for name, wanted in {store.key.name: "", **store.record.columns}.items():
                 if name not in columns:
                     there = ", ".join(columns)
                     raise DeclarationError(
-                        f"store {store.name} wants column {name}, which {self.source.topic} does not have"
+                        f"store {store.name} wants column {name}, which {self.events.topic} does not have"
                         f" (it has {there}): name one of these, or make it in rows"
                     )
                 if wanted not in ("", columns[name]):
                     raise DeclarationError(
-                        f"store {store.name} wants column {name} as {wanted}, and {self.source.topic} has it as"
+                        f"store {store.name} wants column {name} as {wanted}, and {self.events.topic} has it as"
                         f" {columns[name]}: leave its type to the source, or make another column in rows"
                     )
 
@@ -407,7 +439,7 @@ class Topology:
         """
         if isinstance(store.values, Values):
             return store
-        values = {name: value.of(self.source.types) for name, value in store.values.items()}
+        values = {name: value.of(self.events.types) for name, value in store.values.items()}
         for name, value in values.items():
             try:
                 value.check_type()

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, Literal, NamedTuple
 
-from runtime.declaration import Store, Table, Topology
+from runtime.declaration import Store, Stream, Table, Topology
 
 Kind = Literal["stream", "table", "step", "sink", "store", "reader"]
 
@@ -63,24 +63,29 @@ _ANSWER: Final = "interactive queries"
 
 def describe(topology: Topology) -> Description:
     """Return the description that follows from a declaration."""
-    source, tables = topology.source, topology.tables
-    columns = ", ".join(f"{name} {of_type}" for name, of_type in source.columns.items())
+    sources, tables = topology.sources, topology.tables
+    columns = ", ".join(f"{name} {of_type}" for name, of_type in topology.events.columns.items())
+    invalid = " and ".join(source.invalid_topic for source in sources)
     branches = [_branch(topology, number) for number in range(len(topology.stores))]
     nodes = (
-        Node(source.topic, "stream", "stream", f"stream                 {columns}"),
+        *(_stream(source, columns, number) for number, source in enumerate(sources)),
         *(_table(table, -1 - number) for number, table in enumerate(tables)),
-        Node(_READ, "step", "drop the unusable", f"what cannot be used goes to {source.invalid_topic}"),
+        Node(_READ, "step", "drop the unusable", f"what cannot be used goes to {invalid}"),
         *(node for branch in branches for node in branch.nodes),
         *(_table_store(table, -1 - number) for number, table in enumerate(tables)),
         Node(_ANSWER, "reader", "get, range, all", "rows, over HTTP at any instance"),
     )
     flows = (
-        (source.topic, _READ),
+        *((source.topic, _READ) for source in sources),
         *(flow for branch in branches for flow in branch.flows),
         *((table.topic, _stored(table)) for table in tables),
         *((_stored(table), _ANSWER) for table in tables),
     )
     return Description(topology.name, nodes, flows, _summary(topology))
+
+
+def _stream(source: Stream, columns: str, lane: int) -> Node:
+    return Node(source.topic, "stream", "stream", f"stream                 {columns}", lane)
 
 
 class _Branch(NamedTuple):
@@ -140,8 +145,9 @@ def _summary(topology: Topology) -> str:
     kept = " and ".join(f"by {store.key.name} on the topic {store.topic}" for store in topology.stores)
     looked_up = " and from the tables" if topology.tables else ""
     at_pace = "" if topology.every_s is None else f", at most once in {topology.pace} for each key"
+    records = " and ".join(topology.source_topics)
     follows = (
-        f"Records of {topology.source.topic} become rows, which are added up {kept}{at_pace}. Every instance fills"
+        f"Records of {records} become rows, which are added up {kept}{at_pace}. Every instance fills"
         f" its stores from there{looked_up}, and answers queries from them."
     )
     return f"{topology.about} {follows}".strip()

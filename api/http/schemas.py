@@ -69,6 +69,7 @@ class SourceFacts(Model):
     """Where a topology reads events."""
 
     topic: str
+    topics: list[str] = Field(description="every topic whose records are read alike, `topic` first")
     columns: list[Column]
 
 

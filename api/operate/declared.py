@@ -48,7 +48,11 @@ def facts_of(topology: Topology, flows: tuple[tuple[str, str], ...]) -> Topology
         name=topology.name,
         about=topology.about,
         pace=topology.pace,
-        source=SourceFacts(topic=topology.source.topic, columns=_columns(topology.source)),
+        source=SourceFacts(
+            topic=topology.events.topic,
+            topics=topology.source_topics,
+            columns=_columns(topology.events),
+        ),
         tables=[
             TableFacts(
                 topic=table.topic,

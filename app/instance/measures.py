@@ -5,12 +5,13 @@ sampled in the background, on the instance with the stream only.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Mapping
 
 from runtime.copies.copies import Copies
 from runtime.errors import BrokerUnavailable
 from runtime.kafka.connection import KafkaConnection
-from runtime.kafka.offsets import topic_offsets
+from runtime.kafka.offsets import event_offsets
 from runtime.measures import Measures
 from runtime.serving.local_view import LocalView
 from runtime.stream.status import StreamStatus
@@ -66,8 +67,8 @@ class InstanceMeasures:
             return None
         try:
             async with asyncio.timeout(_SAMPLE_EVERY_S):
-                source = self._copies.topology.source.topic
-                offsets = await topic_offsets(self._kafka, source, len(stream.positions))
+                partitions = Counter(at.topic for at in stream.positions)
+                offsets = await event_offsets(self._kafka, partitions)
         except (BrokerUnavailable, TimeoutError):
             # Not known: the sample is left out. Those who need Kafka to work say that it does not answer.
             return None

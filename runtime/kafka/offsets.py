@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -36,13 +37,20 @@ class TopicOffsets(NamedTuple):
     end: dict[int, int]
 
 
-async def topic_offsets(kafka: KafkaConnection, topic: str, partitions: int) -> TopicOffsets:
-    """Return the offsets of an existing topic.
+class EventOffsets(NamedTuple):
+    """Offsets of several topics by partition; see `TopicOffsets`."""
+
+    begin: dict[TopicPartition, int]
+    end: dict[TopicPartition, int]
+
+
+async def event_offsets(kafka: KafkaConnection, topics: Mapping[str, int]) -> EventOffsets:
+    """Return the offsets of existing topics.
 
     Args:
         kafka: how to connect.
-        topic: which topic.
-        partitions: how many it has. A consumer without a subscription does not know, and would find none.
+        topics: how many partitions each has, by its name. A consumer without a subscription does not know, and would
+            find none.
 
     Raises:
         BrokerUnavailable: Kafka cannot be reached or did not answer in time.
@@ -51,12 +59,22 @@ async def topic_offsets(kafka: KafkaConnection, topic: str, partitions: int) -> 
     try:
         async with kafka_errors(kafka):
             await consumer.start()
-            wanted = [TopicPartition(topic, number) for number in range(partitions)]
-            begin = await consumer.beginning_offsets(wanted)
-            end = await consumer.end_offsets(wanted)
+            wanted = [TopicPartition(topic, number) for topic, many in topics.items() for number in range(many)]
+            return EventOffsets(await consumer.beginning_offsets(wanted), await consumer.end_offsets(wanted))
     finally:
         await stop_client(consumer)
-    return TopicOffsets(*({at.partition: offset for at, offset in offsets.items()} for offsets in (begin, end)))
+
+
+async def topic_offsets(kafka: KafkaConnection, topic: str, partitions: int) -> TopicOffsets:
+    """Return the offsets of an existing topic; see `event_offsets`.
+
+    Args:
+        kafka: how to connect.
+        topic: which topic.
+        partitions: how many it has.
+    """
+    found = await event_offsets(kafka, {topic: partitions})
+    return TopicOffsets(*({at.partition: offset for at, offset in offsets.items()} for offsets in found))
 
 
 async def committed_offsets(kafka: KafkaConnection, group: str) -> dict[TopicPartition, OffsetAndMetadata]:

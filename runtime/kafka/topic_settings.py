@@ -32,7 +32,7 @@ def what_is_lost(topology: Topology, topic: str, settings: Mapping[str, str]) ->
         settings: the topic's values of `CHECKED`; what Kafka does not tell is missing.
     """
     policies = settings.get("cleanup.policy", "").replace(" ", "").split(",")
-    if topic == topology.source.topic:
+    if topic in topology.source_topics:
         return _of_events(topic, policies, settings)
     within = _limits(settings)
     if "delete" not in policies or not within:
@@ -70,7 +70,7 @@ class WatchedSettings:
     def __init__(self, kafka: KafkaConnection, topology: Topology) -> None:
         self._kafka = kafka
         self._topology = topology
-        self._inputs = {topology.source.topic, *(table.topic for table in topology.tables)}
+        self._inputs = set(topology.inputs)
         self._said: dict[str, str] = {}
 
     def look(self, settings: Mapping[str, Mapping[str, str]], now_ms: int) -> None:

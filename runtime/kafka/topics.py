@@ -82,16 +82,16 @@ DEAD_LETTERS = MappingProxyType({"max.message.bytes": str(8 * MIB)})
 
 
 def inputs_of(topology: Topology) -> list[TopicSpec]:
-    """Return the topics that a topology reads, which belong to producers: its source, then its tables."""
-    source = topology.source
+    """Return the topics that a topology reads, which belong to producers: its sources, then its tables."""
+    sources = [TopicSpec(source.topic, source.partitions, REFUSES) for source in topology.sources]
     tables = [TopicSpec(table.topic, table.partitions, TABLE) for table in topology.tables]
-    return [TopicSpec(source.topic, source.partitions, REFUSES), *tables]
+    return [*sources, *tables]
 
 
 def outputs_of(topology: Topology) -> list[TopicSpec]:
-    """Return the topics that the service writes for a topology: one a store, then that of the dead letters."""
+    """Return the topics that the service writes for a topology: one a store, then those of the dead letters."""
     results = [TopicSpec(store.topic, store.partitions, RESULTS) for store in topology.stores]
-    return [*results, dead_letters_of(topology.source)]
+    return [*results, *(dead_letters_of(source) for source in topology.sources)]
 
 
 def dead_letters_of(stream: Stream) -> TopicSpec:

@@ -219,7 +219,7 @@ def joined(runs: list[Run], near: int) -> list[Run]:
 
 
 class Step(NamedTuple):
-    """One stretch of a topic that can be read, and what is to be passed over behind it.
+    """One stretch of topics that can be read, and what is to be passed over behind it.
 
     Attributes:
         ends: up to where each partition is read.
@@ -227,12 +227,12 @@ class Step(NamedTuple):
         mixed: what lies between these two and holds readable records as well, by partition.
     """
 
-    ends: dict[int, int]
-    past: dict[int, int]
-    mixed: dict[int, OffsetRange]
+    ends: dict[TopicPartition, int]
+    past: dict[TopicPartition, int]
+    mixed: dict[TopicPartition, OffsetRange]
 
 
-def steps(ranges: Mapping[int, OffsetRange], runs: Mapping[int, list[Run]]) -> Iterator[Step]:
+def steps(ranges: Mapping[TopicPartition, OffsetRange], runs: Mapping[TopicPartition, list[Run]]) -> Iterator[Step]:
     """Yield how to get through some partitions, so that no step reads an unreadable record and each other one is read.
 
     Args:
@@ -241,13 +241,13 @@ def steps(ranges: Mapping[int, OffsetRange], runs: Mapping[int, list[Run]]) -> I
     """
     for number in range(max(map(len, runs.values()), default=0)):
         ends, past, mixed = {}, {}, {}
-        for partition, every in ranges.items():
-            found = runs.get(partition, [])
+        for at, every in ranges.items():
+            found = runs.get(at, [])
             run = found[number] if number < len(found) else None
             # One whose unreadable records are passed is left where it is, behind the last of them.
             stay = found[-1].past if found else every.end
-            ends[partition] = run.first if run is not None else stay
-            past[partition] = run.past if run is not None else stay
+            ends[at] = run.first if run is not None else stay
+            past[at] = run.past if run is not None else stay
             if run is not None and run.mixed:
-                mixed[partition] = OffsetRange(run.first, run.past)
+                mixed[at] = OffsetRange(run.first, run.past)
         yield Step(ends, past, mixed)

@@ -12,7 +12,9 @@ from runtime.records import FURTHEST_MS, NO_KEY, NOT_AN_ID, NOT_UTF8, TIMESTAMP_
 from runtime.spark.casts import integer
 from runtime.spark.sizes import too_large
 
-OF_RECORD: Final = ("reason", "partition", "offset", "timestamp")
+PLACE: Final = ("topic", "partition", "offset", "timestamp")
+"""Which record it is. Of a source that is one topic, its name is in no column."""
+OF_RECORD: Final = ("reason", *PLACE)
 """The columns that say of a record what it is itself, until `at` is made of them."""
 _MARK: Final = "__its_own_"
 
@@ -25,6 +27,11 @@ def column_of(name: str) -> str:
 def declared_name(column: str) -> str:
     """Return what a column is declared as, of `column_of`."""
     return column.removeprefix(_MARK)
+
+
+def place_of(records: DataFrame) -> list[str]:
+    """Return the columns of records that say which record it is."""
+    return [name for name in PLACE if name in records.columns]
 
 
 def reason_beside(records: DataFrame, key: Key | None) -> Column:

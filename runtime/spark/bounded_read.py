@@ -137,6 +137,7 @@ def in_memory(spark: Spark, records: Iterable[Record]) -> DataFrame:
         {
             "key": pa.array([each.key for each in rows], pa.binary()),
             "value": pa.array([each.value for each in rows], pa.binary()),
+            "topic": pa.array([each.topic for each in rows], pa.string()),
             "partition": pa.array([each.partition for each in rows], pa.int32()),
             "offset": pa.array([each.offset for each in rows], pa.int64()),
             "timestamp": pa.array(map(_microseconds, rows), pa.timestamp("us", "UTC")),

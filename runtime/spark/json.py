@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from runtime.keys import Int64, Key, Text
 from runtime.records import NO_VALUE, NOT_JSON_OBJECT, NOT_UTF8
 from runtime.spark import casts
-from runtime.spark.beside_value import column_of, key_columns, reason_beside
+from runtime.spark.beside_value import column_of, key_columns, place_of, reason_beside
 from runtime.types import Boolean, ColumnType, Decimal, Double, Timestamp
 
 JSON_OPTIONS: Final = {"allowNonNumericNumbers": "false", "allowSingleQuotes": "false"}
@@ -84,9 +84,10 @@ def judge(
         `reason string`, the fields and the key by `column_of` their names, `partition int, offset bigint, timestamp
         timestamp`.
     """
-    others = ("partition", "offset", "timestamp", *((column_of(key.name),) if key else ()))
+    place = place_of(records)
+    others = (*place, *((column_of(key.name),) if key else ()))
     beside = reason_beside(records, key).alias("__reason")
-    read = records.select(beside, F.col("value").alias("__value"), *key_columns(key), *others[:3])
+    read = records.select(beside, F.col("value").alias("__value"), *key_columns(key), *place)
     read = read.select("__reason", F.when(F.col("__reason").isNull(), _text()).alias("__text"), *others)
     is_short = F.octet_length("__text") <= _PLAIN_BYTES
     read = read.withColumn("__plain", F.coalesce(is_short & F.col("__text").rlike(_PLAIN), F.lit(False)))

@@ -19,6 +19,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Final, Self
 
+from aiokafka import TopicPartition
+
 from runtime.errors import CheckpointUnusable
 from runtime.spark.checkpoint import CheckpointDirectory
 
@@ -30,42 +32,47 @@ _NO_FILE_YET: Final = '{"logOffset":-1}'
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A batch as the log has it, of a query that reads one topic.
+    """A batch as the log has it, of a query that reads topics.
 
     Attributes:
         number: counts from 0.
         metadata: what Spark notes of it beside the offsets, as JSON text.
-        topic: the topic.
         ends: the offset after the last record that it reads, by partition.
     """
 
     number: int
     metadata: str
-    topic: str
-    ends: Mapping[int, int]
+    ends: Mapping[TopicPartition, int]
 
     @classmethod
     def parse(cls, number: int, text: str) -> Self:
         """Return the batch that the text of its file describes.
 
         Raises:
-            CheckpointUnusable: this is no log of one topic's offsets in the version that is known here.
+            CheckpointUnusable: this is no log of topics' offsets in the version that is known here.
         """
         try:
             version, metadata, *sources = text.strip("\n").split("\n")
             if version.strip() != _VERSION:
                 raise ValueError(f"version {version}")
-            ((topic, ends),) = json.loads(*sources).items()
-            if not isinstance(ends, dict):
+            topics = json.loads(*sources)
+            if not topics or not all(isinstance(of_topic, dict) for of_topic in topics.values()):
                 raise ValueError(f"{sources[0]} is no topic's")
-            return cls(number, metadata, topic, {int(partition): int(end) for partition, end in ends.items()})
+            ends = {
+                TopicPartition(topic, int(partition)): int(end)
+                for topic, of_topic in topics.items()
+                for partition, end in of_topic.items()
+            }
+            return cls(number, metadata, ends)
         except (ValueError, TypeError, AttributeError) as error:
             raise CheckpointUnusable(f"the offsets of batch {number} cannot be read: {error}") from error
 
     def to_text(self) -> str:
         """Return the text of its file."""
-        ends = {str(partition): end for partition, end in sorted(self.ends.items())}
-        offsets = json.dumps({self.topic: ends}, separators=(",", ":"))
+        topics: dict[str, dict[str, int]] = {}
+        for at, end in sorted(self.ends.items()):
+            topics.setdefault(at.topic, {})[str(at.partition)] = end
+        offsets = json.dumps(topics, separators=(",", ":"))
         return f"{_VERSION}\n{self.metadata}\n{offsets}"
 
 
@@ -95,7 +102,7 @@ class OffsetLog:
         number, done = self._last("offsets"), self._last("commits")
         return None if number is None or number == done else self._read(number)
 
-    def plan(self, ends: Mapping[int, int]) -> None:
+    def plan(self, ends: Mapping[TopicPartition, int]) -> None:
         """Have the next batch read up to these offsets.
 
         Args:
@@ -110,7 +117,7 @@ class OffsetLog:
             raise CheckpointUnusable(f"no batch of {self._query} was ever planned")
         self._write(replace(batch, number=0 if done is None else done.number + 1, ends=dict(ends)))
 
-    def move(self, ends: Mapping[int, int]) -> None:
+    def move(self, ends: Mapping[TopicPartition, int]) -> None:
         """Have the next batch begin at these offsets, and not where the last one ended.
 
         Args:
@@ -121,23 +128,22 @@ class OffsetLog:
             raise CheckpointUnusable(f"no batch of {self._query} was done yet")
         self._write(replace(done, ends={**done.ends, **ends}))
 
-    def begin_at(self, topic: str, offsets: Mapping[int, int]) -> None:
-        """Have a query whose only batch read something else go on with a topic, at given offsets. Its state stays.
+    def begin_at(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Have a query whose only batch read something else go on with topics, at given offsets. Its state stays.
 
         Args:
-            topic: what it reads from now on.
             offsets: where, by partition.
         """
         text = self._directory.read_text(f"{self._query}/offsets/0") or ""
         lines = text.strip("\n").split("\n")
         if lines[0].strip() != _VERSION or len(lines) != 3 or self._last("commits") != 0:
             raise CheckpointUnusable(f"the checkpoint {self._query} has other batches than the one that it began with")
-        self._write(Batch(0, lines[1], topic, offsets))
+        self._write(Batch(0, lines[1], offsets))
         # What that batch read from, by a source of another kind.
         self._directory.delete(f"{self._query}/sources")
 
     @contextmanager
-    def reading_files(self, ends: Mapping[int, int]) -> Iterator[Batch]:
+    def reading_files(self, ends: Mapping[TopicPartition, int]) -> Iterator[Batch]:
         """Have the one batch that the block runs read files in place of the topic. The state stays.
 
         The block is given the last batch that was done.
@@ -167,7 +173,7 @@ class OffsetLog:
             self._directory.write_text(self._file(batch.number), f"{_VERSION}\n{batch.metadata}\n{_NO_FILE_YET}")
         self._directory.delete(f"{self._query}/sources")
 
-    def _end_files(self, last: list[Batch], ends: Mapping[int, int]) -> None:
+    def _end_files(self, last: list[Batch], ends: Mapping[TopicPartition, int]) -> None:
         """Make the log the topic's again: what is read first of it comes last."""
         number, done = self._last("commits"), last[-1]
         if number not in (done.number, done.number + 1):
@@ -183,7 +189,7 @@ class OffsetLog:
     def _file(self, number: int) -> str:
         return f"{self._query}/offsets/{number}"
 
-    def ends_of(self, number: int) -> Mapping[int, int] | None:
+    def ends_of(self, number: int) -> Mapping[TopicPartition, int] | None:
         """Return where a batch ended, by partition; None when the log does not have it any more."""
         text = self._directory.read_text(f"{self._query}/offsets/{number}")
         return None if text is None else Batch.parse(number, text).ends

@@ -89,9 +89,9 @@ def check_declared(session: SparkSession, topology: Topology, store: Store) -> N
     """
     if store.rows is None:
         return
-    declared = {column_of(name): of_type for name, of_type in topology.source.columns.items()}
-    columns = {**declared, "partition": "int", "offset": "bigint", "timestamp": "timestamp"}
-    source = with_at(_empty(session, columns), topology.source.topic)
+    declared = {column_of(name): of_type for name, of_type in topology.events.columns.items()}
+    columns = {**declared, "topic": "string", "partition": "int", "offset": "bigint", "timestamp": "timestamp"}
+    source = with_at(_empty(session, columns), topology.source_topics)
     joined = {
         name: _empty(session, {column: of_type.spark for column, of_type in store.given(table).items()})
         for name, table in topology.joined(store).items()

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, Final, NamedTuple
 
+from aiokafka import TopicPartition
 from pyspark.sql.streaming.query import StreamingQuery
 
 from runtime.errors import QueryFailed
@@ -33,8 +34,8 @@ class BatchReport(NamedTuple):
         events: records of the source among them, each counted once.
         invalid: those that could not be used: the records of no event, and rows without a key.
         behind: records that waited in the source when it ended.
-        begin: the first offset that it read, by partition of the source; of those that it read before.
-        positions: where the next batch begins, by partition of the source.
+        begin: the first offset that it read, by partition of the sources; of those that it read before.
+        positions: where the next batch begins, by partition of the sources.
         duration_s: how long it took, in seconds.
     """
 
@@ -43,34 +44,38 @@ class BatchReport(NamedTuple):
     events: int
     invalid: int
     behind: int
-    begin: Mapping[int, int]
-    positions: Mapping[int, int]
+    begin: Mapping[TopicPartition, int]
+    positions: Mapping[TopicPartition, int]
     duration_s: float
 
     @classmethod
-    def of(cls, progress: Mapping[str, Any], topic: str) -> BatchReport:
-        """Return the report that Spark's progress event, as JSON, is; of a query that reads a topic."""
+    def of(cls, progress: Mapping[str, Any]) -> BatchReport:
+        """Return the report that Spark's progress event, as JSON, is."""
         # A batch without data has no observed metrics.
         observed = progress.get("observedMetrics", {})
         events = observed.get(EVENTS, {})
-        positions = _offsets(progress, "endOffset", topic)
+        positions = _offsets(progress, "endOffset")
         return cls(
             batch=progress["batchId"],
             rows=progress["numInputRows"],
             events=events.get("total", 0),
             invalid=events.get("invalid", 0) + observed.get(ROWS, {}).get("without_key", 0),
-            behind=sum(_offsets(progress, "latestOffset", topic).values()) - sum(positions.values()),
-            begin=_offsets(progress, "startOffset", topic),
+            behind=sum(_offsets(progress, "latestOffset").values()) - sum(positions.values()),
+            begin=_offsets(progress, "startOffset"),
             positions=positions,
             duration_s=progress["batchDuration"] / 1000,
         )
 
-    def judged(self, topic: str, topic_id: str) -> Iterator[Judged]:
-        """Yield the ranges of events that it has looked at."""
-        for partition, end in self.positions.items():
+    def judged(self, topic_ids: Mapping[str, str]) -> Iterator[Judged]:
+        """Yield the ranges of events that it has looked at.
+
+        Args:
+            topic_ids: of the sources, by their names.
+        """
+        for at, end in self.positions.items():
             # A partition that no batch has read before is read from its first record on.
-            begin = self.begin.get(partition, 0)
-            yield Judged(topic, topic_id, partition, begin, end, unusable=self.invalid > 0)
+            begin = self.begin.get(at, 0)
+            yield Judged(at.topic, topic_ids[at.topic], at.partition, begin, end, unusable=self.invalid > 0)
 
 
 class StreamQuery:
@@ -78,12 +83,10 @@ class StreamQuery:
 
     Args:
         query: as Spark returned it.
-        topic: what it reads.
     """
 
-    def __init__(self, query: StreamingQuery, topic: str) -> None:
+    def __init__(self, query: StreamingQuery) -> None:
         self._query = query
-        self._topic = topic
         self._reported = -1
         self._seen: tuple[int, str] | None = None
 
@@ -109,7 +112,7 @@ class StreamQuery:
         was_run = [each for each in new if _ADDED in each["durationMs"]]
         self._reported = max((each["batchId"] for each in was_run), default=self._reported)
         # While nothing comes Spark reports the next batch, again and again. The first time says where the query begins.
-        return [BatchReport.of(each, self._topic) for each in (new if is_first else was_run)]
+        return [BatchReport.of(each) for each in (new if is_first else was_run)]
 
     def stop(self) -> None:
         """End the query, if it has not ended."""
@@ -128,7 +131,12 @@ def running(query: StreamQuery) -> Iterator[StreamQuery]:
             query.stop()
 
 
-def _offsets(progress: Mapping[str, Any], which: str, topic: str) -> dict[int, int]:
-    """Return a progress event's offsets of one kind, by partition of the source."""
+def _offsets(progress: Mapping[str, Any], which: str) -> dict[TopicPartition, int]:
+    """Return a progress event's offsets of one kind, by partition of the sources; none of files."""
     offsets = progress["sources"][0][which] or {}
-    return {int(partition): offset for partition, offset in offsets.get(topic, {}).items()}
+    return {
+        TopicPartition(topic, int(partition)): offset
+        for topic, partitions in offsets.items()
+        if isinstance(partitions, dict)
+        for partition, offset in partitions.items()
+    }

@@ -9,6 +9,7 @@ The Spark half of `runtime.results`. Every step is a built-in expression, so tha
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -29,7 +30,7 @@ _OFFSETS: Final = "map<string, map<string, bigint>>"
 
 @dataclass(frozen=True, slots=True)
 class SourceTopic:
-    """The topic that events come from, as a generation began on it.
+    """A topic that events come from, as a generation began on it.
 
     Attributes:
         topic: its name.
@@ -42,14 +43,16 @@ class SourceTopic:
     partitions: int
 
 
-def with_at(events: DataFrame, topic: str) -> DataFrame:
+def with_at(events: DataFrame, topics: Sequence[str]) -> DataFrame:
     """Add `at`, which record an event comes from, in place of the columns that say so.
 
     Args:
-        events: has `partition int, offset bigint, timestamp timestamp`, and others that stay.
-        topic: where they come from.
+        events: has `partition int, offset bigint, timestamp timestamp`, and others that stay; of several topics `topic
+            string` as well.
+        topics: where they come from.
     """
-    at = F.struct(F.lit(topic).alias("source"), "partition", "offset", "timestamp")
+    topic = F.lit(topics[0]) if len(topics) == 1 else F.col("topic")
+    at = F.struct(topic.alias("source"), "partition", "offset", "timestamp")
     others = [F.col(name).alias(declared_name(name)) for name in events.columns if name not in OF_RECORD]
     return events.select(*others, at.alias("at"))
 
@@ -60,12 +63,12 @@ class Results:
 
     Attributes:
         store: what it is declared as.
-        source: where its events come from.
+        sources: where its events come from.
         generation: the number that each result carries.
     """
 
     store: Store
-    source: SourceTopic
+    sources: Sequence[SourceTopic]
     generation: int
 
     @property
@@ -85,8 +88,8 @@ class Results:
             F.unix_millis("at.timestamp").alias(f"{_MADE}newest_ms"),
         ]
         offsets = [
-            F.when(F.col("at.partition") == partition, F.col("at.offset")).alias(name)
-            for partition, name in enumerate(self._offset_names())
+            F.when(self._is_of(source, partition), F.col("at.offset")).alias(name)
+            for source, partition, name in self._places()
         ]
         older = [F.lit(None).cast("string").alias(f"{_MADE}older")] if self.keeps_offsets else []
         return rows.where(has_key(self.store)).select(key, *made, *offsets, *older, *self.store.record.parts(rows))
@@ -94,7 +97,7 @@ class Results:
     def of_parts(self, parts: DataFrame) -> DataFrame:
         """Return what parts add up to, as records of the result topic: see `RECORD`."""
         made = [F.sum(f"{_MADE}events").alias(f"{_MADE}events"), F.max(f"{_MADE}newest_ms").alias(f"{_MADE}newest_ms")]
-        offsets = [F.max(name).alias(name) for name in self._offset_names()]
+        offsets = [F.max(name).alias(name) for name in self._offset_names]
         older = [F.max(f"{_MADE}older").alias(f"{_MADE}older")] if self.keeps_offsets else []
         added = parts.groupBy(self.store.key.name).agg(*made, *offsets, *older, *self.store.record.aggregates())
         # A null is said: a row is served as it stands in a record.
@@ -115,9 +118,12 @@ class Results:
         ]
         offsets, older = [], []
         if self.keeps_offsets:
-            of_source = F.col("made.offsets").getItem(self.source.topic_id)
-            offsets = [of_source.getItem(str(at)).alias(name) for at, name in enumerate(self._offset_names())]
-            rest = F.map_filter("made.offsets", lambda topic_id, _: topic_id != self.source.topic_id)
+            of_topics = F.col("made.offsets")
+            offsets = [
+                of_topics.getItem(source.topic_id).getItem(str(partition)).alias(name)
+                for source, partition, name in self._places()
+            ]
+            rest = F.map_filter(of_topics, lambda topic_id, _: ~topic_id.isin(*self._topic_ids))
             # The fields of a JSON object, to stand behind those of the source.
             text = F.regexp_extract(F.to_json(rest), r"^\{(.*)\}$", 1)
             older = [F.when(F.size(rest) > 0, text).alias(f"{_MADE}older")]
@@ -127,7 +133,7 @@ class Results:
 
     def part_names(self, parts: DataFrame) -> list[str]:
         """Return the columns of parts, in the order in which `parts` makes them."""
-        made = [f"{_MADE}events", f"{_MADE}newest_ms", *self._offset_names()]
+        made = [f"{_MADE}events", f"{_MADE}newest_ms", *self._offset_names]
         older = [f"{_MADE}older"] if self.keeps_offsets else []
         first = [self.store.key.name, *made, *older]
         return first + [name for name in parts.columns if name not in (*first, "values")]
@@ -142,17 +148,43 @@ class Results:
         key = self.store.key.name
         if not self.keeps_offsets:
             return self.store.record.uncovered(rows, seed, key)
-        up_to = seed.select(key, F.array(*self._offset_names()).alias("__counted"))
+        up_to = seed.select(key, F.array(*self._offset_names).alias("__counted"))
         counted = up_to.groupBy(key).agg(F.max("__counted").alias("__counted"))
         joined = rows.join(counted, key, "left")
-        last = F.get("__counted", F.col("at.partition"))
+        last = F.get("__counted", self._number_of_place())
         return joined.where(last.isNull() | (F.col("at.offset") > last)).drop("__counted")
 
     def _key(self) -> Column:
         return F.col(self.store.key.name).cast(self.store.key.type.spark).alias(self.store.key.name)
 
+    def _places(self) -> Iterator[tuple[SourceTopic, int, str]]:
+        """Yield every partition of the sources, and the column of the last offset of it; none where none is kept."""
+        if self.keeps_offsets:
+            every = ((source, partition) for source in self.sources for partition in range(source.partitions))
+            for number, (source, partition) in enumerate(every):
+                yield source, partition, f"{_MADE}offset_{number}"
+
+    @property
     def _offset_names(self) -> list[str]:
-        return [f"{_MADE}offset_{at}" for at in range(self.source.partitions)] if self.keeps_offsets else []
+        return [name for _, _, name in self._places()]
+
+    @property
+    def _topic_ids(self) -> list[str]:
+        return [source.topic_id for source in self.sources]
+
+    def _is_of(self, source: SourceTopic, partition: int) -> Column:
+        """Return whether a row's record lies there."""
+        lies = F.col("at.partition") == partition
+        return lies if len(self.sources) == 1 else (F.col("at.source") == source.topic) & lies
+
+    def _number_of_place(self) -> Column:
+        """Return the number of the partition that a row's record lies in, as `_places` counts them."""
+        first, *others = self.sources
+        number, before = F.col("at.partition"), first.partitions
+        for source in others:
+            number = F.when(F.col("at.source") == source.topic, F.col("at.partition") + before).otherwise(number)
+            before += source.partitions
+        return number
 
     def _headers(self) -> Column:
         said = {
@@ -168,10 +200,13 @@ class Results:
         return F.filter(F.array(*listed), lambda header: header.value.isNotNull())
 
     def _offsets_as_json(self) -> Column:
-        # Fields that are null are left out.
-        here = F.to_json(F.struct(*(F.col(name).alias(str(at)) for at, name in enumerate(self._offset_names()))))
+        here: list[Column] = []
+        for source in self.sources:
+            of_source = [F.col(name).alias(str(at)) for each, at, name in self._places() if each is source]
+            # Fields that are null are left out.
+            here += [F.lit(f'{"," if here else "{"}"{source.topic_id}":'), F.to_json(F.struct(*of_source))]
         older = F.coalesce(F.concat(F.lit(","), F.col(f"{_MADE}older")), F.lit(""))
-        return F.concat(F.lit(f'{{"{self.source.topic_id}":'), here, older, F.lit("}"))
+        return F.concat(*here, older, F.lit("}"))
 
 
 def as_consumed(row: Row) -> tuple[bytes, bytes, list[tuple[str, bytes]]]:

@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 
 from runtime.declaration import Store, Topology
 from runtime.records import NO_KEY
+from runtime.spark.beside_value import place_of
 from runtime.spark.results import has_key, with_at
 
 
@@ -26,7 +27,7 @@ def rows_of(topology: Topology, store: Store, events: DataFrame, joined: Mapping
         events: usable records.
         joined: the tables that `rows` is given, by parameter.
     """
-    at = with_at(events, topology.source.topic)
+    at = with_at(events, topology.source_topics)
     return at if store.rows is None else store.rows(at, **joined)
 
 
@@ -39,12 +40,14 @@ def unusable(topology: Topology, store: Store, records: DataFrame) -> DataFrame:
         records: as Spark's Kafka source gives them.
 
     Returns:
-        `partition int, offset bigint, reason string`.
+        `partition int, offset bigint, reason string`, and `topic string` where the source's format keeps it.
     """
-    judged = topology.source.judge(records)
-    found = judged.where("reason IS NOT NULL").select("partition", "offset", "reason")
+    judged = topology.events.judge(records)
+    place = [name for name in place_of(judged) if name != "timestamp"]
+    found = judged.where("reason IS NOT NULL").select(*place, "reason")
     if store.joined:
         return found
     without_key = rows_of(topology, store, usable(judged), {}).where(~has_key(store))
-    none = without_key.select("at.partition", "at.offset", F.lit(NO_KEY).alias("reason"))
-    return found.union(none).dropDuplicates(["partition", "offset"])
+    of_at = [F.col("at.source" if name == "topic" else f"at.{name}").alias(name) for name in place]
+    none = without_key.select(*of_at, F.lit(NO_KEY).alias("reason"))
+    return found.union(none).dropDuplicates(place)

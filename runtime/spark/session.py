@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
@@ -220,17 +220,17 @@ class Spark:
         for directory in {self.settings.work_dir, self._temporary}:
             shutil.rmtree(directory, ignore_errors=True)
 
-    def events(self, topic: str, *, catching_up: bool) -> DataFrame:
-        """Return a topic as a stream, as Spark's Kafka source gives it.
+    def events(self, topics: Sequence[str], *, catching_up: bool) -> DataFrame:
+        """Return topics as one stream, as Spark's Kafka source gives it; of one topic without its name.
 
         Args:
-            topic: which one.
+            topics: which.
             catching_up: read in bounded micro-batches; real-time mode takes no bound.
         """
         reader = (
             self.session.readStream.format("kafka")
             .options(**read_options(self.settings.kafka), **COMMITTED_ONLY)
-            .option("subscribe", topic)
+            .option("subscribe", ",".join(topics))
             .option("startingOffsets", "earliest")
             # Retention may have taken records that an old offset names; the stream goes on with what there is.
             .option("failOnDataLoss", "false")
@@ -238,7 +238,7 @@ class Spark:
         if catching_up:
             reader = reader.option("maxOffsetsPerTrigger", self.settings.offsets_per_batch)
             reader = reader.options(**_BOUNDED_OPTIONS, **_BULK_OPTIONS)
-        return reader.load()
+        return reader.load() if len(topics) > 1 else reader.load().drop("topic")
 
     def published(self, topic: str) -> DataFrame:
         """Return what a result topic holds now, as a bounded read: `key`, `value`, `headers` and others."""

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from runtime.keys import Key
 from runtime.records import NO_VALUE, NOT_UTF8
-from runtime.spark.beside_value import key_columns, reason_beside
+from runtime.spark.beside_value import key_columns, place_of, reason_beside
 
 
 def judge(records: DataFrame, key: Key | None) -> DataFrame:
@@ -25,6 +25,4 @@ def judge(records: DataFrame, key: Key | None) -> DataFrame:
     reason = F.coalesce(
         reason_beside(records, key), F.when(F.col("value").isNull(), NO_VALUE).when(~F.is_valid_utf8(text), NOT_UTF8)
     )
-    return records.select(
-        reason.alias("reason"), text.alias("text"), *key_columns(key), "partition", "offset", "timestamp"
-    )
+    return records.select(reason.alias("reason"), text.alias("text"), *key_columns(key), *place_of(records))

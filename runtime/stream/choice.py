@@ -96,10 +96,15 @@ class Choice:
             return self._choose(spark, topics, plan)
 
     def _open_spark(self, topics: Mapping[str, TopicDescription], *, both_compilers: bool = False) -> Spark:
-        source, results = topics[self._topology.source.topic], topics[self._store.topic]
         return self._spark.open(
-            source.partitions, {self._store.topic: results.partitions}, both_compilers=both_compilers
+            self._partitions(topics),
+            {self._store.topic: topics[self._store.topic].partitions},
+            both_compilers=both_compilers,
         )
+
+    def _partitions(self, topics: Mapping[str, TopicDescription]) -> int:
+        """Return how many partitions the sources have, all together."""
+        return sum(topics[source.topic].partitions for source in self._topology.sources)
 
     def _check_declared(self, spark: Spark) -> None:
         """Refuse a declaration that cannot run, once: another session would not find otherwise."""
@@ -148,23 +153,21 @@ class Choice:
         return work
 
     def _origin(self, topics: Mapping[str, TopicDescription]) -> Origin:
-        source, results = topics[self._topology.source.topic], topics[self._store.topic]
         joined = [table.topic for table in self._topology.joined(self._store).values()]
-        kept = [self._topology.source.topic, *joined, self._store.topic]
+        kept = [*self._topology.source_topics, *joined, self._store.topic]
         return Origin(
             {topic: topics[topic].topic_id for topic in kept},
             self._store.version,
             dict(self._topology.settings),
-            results.partitions,
-            None if self._store.record.lattice else source.partitions,
+            topics[self._store.topic].partitions,
+            None if self._store.record.lattice else self._partitions(topics),
         )
 
     def _work(
         self, spark: Spark, generations: Generations, generation: Generation, topics: Mapping[str, TopicDescription]
     ) -> Work:
-        described = topics[self._topology.source.topic]
-        source = SourceTopic(self._topology.source.topic, described.topic_id, described.partitions)
-        return Work(self._topology, self._store, spark, generations, generation, source, self._tables)
+        sources = [SourceTopic(source.topic, *topics[source.topic]) for source in self._topology.sources]
+        return Work(self._topology, self._store, spark, generations, generation, sources, self._tables)
 
     def _why_begin(
         self,
@@ -198,10 +201,9 @@ class Choice:
             # where the logs of a query are lost, Spark would begin it without its state, and without a word.
             return "results are published, and no batch is committed" if self._topics.results_end() else None
         read_to, begin = done.ends, self._topics.events().begin
-        for partition, offset in read_to.items():
-            if begin.get(partition, 0) > offset:
-                there = f"partition {partition} of {work.source.topic}"
-                return f"{there} begins at {begin[partition]}, and was read to {offset}"
+        for at, offset in read_to.items():
+            if begin.get(at, 0) > offset:
+                return f"partition {at.partition} of {at.topic} begins at {begin[at]}, and was read to {offset}"
         return None
 
     def _begin(

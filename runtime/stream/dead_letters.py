@@ -125,8 +125,11 @@ class DeadLetters:
         self._kafka = kafka
         self._name = f"{application_id}-dead-letters"
         self._topology = topology
-        self._topic = topology.source.invalid_topic
         self._tables = {table.topic: table for table in topology.tables}
+        # Those of tables are beside those of the first source.
+        self._letters_of = dict.fromkeys(self._tables, topology.events.invalid_topic) | {
+            source.topic: source.invalid_topic for source in topology.sources
+        }
         self._stopped = stopped
         self._judged: dict[TopicPartition, Judged] = {}
         self._positions: dict[TopicPartition, OffsetAndMetadata] = {}
@@ -161,7 +164,7 @@ class DeadLetters:
         return position.offset if position is not None and position.metadata == topic_id else 0
 
     async def _write(self, find_unusable: FindUnusable) -> bool:
-        await create_missing(self._kafka, [dead_letters_of(self._topology.source)])
+        await create_missing(self._kafka, [dead_letters_of(source) for source in self._topology.sources])
         while not self._stopped():
             try:
                 return await self._write_all(find_unusable)
@@ -264,7 +267,7 @@ class DeadLetters:
         logger.error(
             "a dead letter is lost, raise max.message.bytes of %s or see its other settings: "
             "topic=%s partition=%d offset=%d: %s",
-            self._topic, *at, record.offset, refused,
+            self._letters_of[at.topic], *at, record.offset, refused,
         )  # fmt: skip
         async with self._producer() as producer, _errors(self._kafka), _transaction(producer):
             await producer.send_offsets_to_transaction({at: end}, self._name)
@@ -330,15 +333,16 @@ class DeadLetters:
 
     async def _send(self, producer: AIOKafkaProducer, letter: Letter) -> asyncio.Future[Any]:
         """Send a letter; the future tells whether the topic took it."""
+        topic = self._letters_of[letter.record.topic]
         key, value, headers = letter.record.key, letter.record.value, letter.headers()
         sent: asyncio.Future[Any]
         if key is None and value is None:
             # aiokafka's `send` refuses such a record, though Kafka has them.
             batch = producer.create_batch()
             batch.append(timestamp=None, key=None, value=None, headers=headers)
-            sent = await producer.send_batch(batch, self._topic, partition=0)
+            sent = await producer.send_batch(batch, topic, partition=0)
         else:
-            sent = await producer.send(self._topic, value, key=key, headers=headers)
+            sent = await producer.send(topic, value, key=key, headers=headers)
         return sent
 
     @asynccontextmanager

@@ -15,17 +15,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
+from aiokafka import TopicPartition
 from pyspark.sql import DataFrame
 
 from runtime.errors import QueryFailed
 from runtime.kafka.inspected import Judged
-from runtime.kafka.offsets import TopicOffsets
-from runtime.kafka.unreadable import OffsetRange, Piece, Run, fewer, find_runs, read_piece, steps
+from runtime.kafka.offsets import EventOffsets
+from runtime.kafka.unreadable import OffsetRange, Record, Run, fewer, find_runs, read_piece, steps
 from runtime.spark.offset_log import OffsetLog
 from runtime.spark.query import BatchReport, StreamQuery, running
 from runtime.spark.results import SourceTopic
@@ -56,24 +57,24 @@ class PassOver:
     count: Callable[[BatchReport], None]
     note: Callable[[list[Judged]], None]
 
-    def pass_over(self, offsets: TopicOffsets) -> bool:
+    def pass_over(self, offsets: EventOffsets) -> bool:
         """Do so, and return whether there were any.
 
         Args:
-            offsets: of the source now.
+            offsets: of the sources now.
 
         Raises:
             Retry: Kafka does not answer, or a batch fails.
             CheckpointUnusable: the log of offsets is not what is expected.
         """
-        log, source = self.work.log, self.work.source
+        log = self.work.log
         ranges = _ahead(log, offsets)
-        found = asyncio.run(find_runs(self.work.spark.settings.kafka, source.topic, ranges, self.check_stop))
+        found = self._find_runs(ranges)
         if not found:
             return False
-        runs = {partition: fewer(of_partition) for partition, of_partition in found.items()}
-        _say(source.topic, runs)
-        self.note(list(_passed(source, runs)))
+        runs = {at: fewer(of_partition) for at, of_partition in found.items()}
+        _say(runs)
+        self.note(list(_passed(self.work.sources, runs)))
         self._have_a_plan(log)
         for step in steps(ranges, runs):
             log.plan(step.ends)
@@ -82,20 +83,33 @@ class PassOver:
             log.move(step.past)
         return True
 
-    def _read_apart(self, log: OffsetLog, ranges: Mapping[int, OffsetRange], offsets: TopicOffsets) -> None:
-        """Have the query read the readable records of ranges that hold unreadable ones, a piece at a time."""
-        kafka, topic = self.work.spark.settings.kafka, self.work.source.topic
-        while left := {partition: every for partition, every in ranges.items() if every.begin < every.end}:
-            piece = asyncio.run(read_piece(kafka, topic, left, self.check_stop))
-            self._batch_apart(log, piece, offsets)
-            ranges = {partition: OffsetRange(piece.ends[partition], every.end) for partition, every in left.items()}
+    def _find_runs(self, ranges: Mapping[TopicPartition, OffsetRange]) -> dict[TopicPartition, list[Run]]:
+        kafka = self.work.spark.settings.kafka
+        return {
+            TopicPartition(topic, partition): runs
+            for topic, of_topic in _by_topic(ranges).items()
+            for partition, runs in asyncio.run(find_runs(kafka, topic, of_topic, self.check_stop)).items()
+        }
 
-    def _batch_apart(self, log: OffsetLog, piece: Piece, offsets: TopicOffsets) -> None:
-        self.work.write_apart(piece.records)
-        with log.reading_files(piece.ends) as last:
+    def _read_apart(self, log: OffsetLog, ranges: Mapping[TopicPartition, OffsetRange], offsets: EventOffsets) -> None:
+        """Have the query read the readable records of ranges that hold unreadable ones, a piece at a time."""
+        kafka = self.work.spark.settings.kafka
+        for topic, of_topic in _by_topic(ranges).items():
+            left = of_topic
+            while left := {partition: every for partition, every in left.items() if every.begin < every.end}:
+                piece = asyncio.run(read_piece(kafka, topic, left, self.check_stop))
+                ends = {TopicPartition(topic, partition): end for partition, end in piece.ends.items()}
+                self._batch_apart(log, piece.records, ends, offsets)
+                left = {partition: OffsetRange(piece.ends[partition], every.end) for partition, every in left.items()}
+
+    def _batch_apart(
+        self, log: OffsetLog, records: list[Record], read_to: Mapping[TopicPartition, int], offsets: EventOffsets
+    ) -> None:
+        self.work.write_apart(records)
+        with log.reading_files(read_to) as last:
             reports = self._reports(self.work.batch_apart(self.joined, self.narrow))
         self.work.delete_apart()
-        ends = {**last.ends, **piece.ends}
+        ends = {**last.ends, **read_to}
         behind = sum(offsets.end.values()) - sum(ends.values())
         for report in reports:
             # It knows the files alone.
@@ -119,32 +133,39 @@ class PassOver:
             return query.reports()
 
 
-def _ahead(log: OffsetLog, offsets: TopicOffsets) -> dict[int, OffsetRange]:
+def _by_topic(ranges: Mapping[TopicPartition, OffsetRange]) -> dict[str, dict[int, OffsetRange]]:
+    found: dict[str, dict[int, OffsetRange]] = {}
+    for at, every in ranges.items():
+        found.setdefault(at.topic, {})[at.partition] = every
+    return found
+
+
+def _ahead(log: OffsetLog, offsets: EventOffsets) -> dict[TopicPartition, OffsetRange]:
     """Return what the next batch reads: what is planned, or else all that is there."""
     done, planned = log.done(), log.planned()
     begins = {} if done is None else done.ends
     ends = offsets.end if planned is None else planned.ends
     return {
         # Retention may have taken records that an old offset names.
-        partition: OffsetRange(max(begins.get(partition, 0), begin), ends.get(partition, begin))
-        for partition, begin in offsets.begin.items()
+        at: OffsetRange(max(begins.get(at, 0), begin), ends.get(at, begin))
+        for at, begin in offsets.begin.items()
     }
 
 
-def _passed(source: SourceTopic, runs: Mapping[int, list[Run]]) -> Iterator[Judged]:
-    for partition, found in runs.items():
+def _passed(sources: Sequence[SourceTopic], runs: Mapping[TopicPartition, list[Run]]) -> Iterator[Judged]:
+    topic_ids = {source.topic: source.topic_id for source in sources}
+    for (topic, partition), found in runs.items():
         for each in found:
-            topic, topic_id = source.topic, source.topic_id
-            yield Judged(topic, topic_id, partition, each.first, each.past, unusable=True, unreadable=True)
+            yield Judged(topic, topic_ids[topic], partition, each.first, each.past, unusable=True, unreadable=True)
 
 
-def _say(topic: str, runs: Mapping[int, list[Run]]) -> None:
-    every = [(partition, each) for partition, found in runs.items() for each in found]
-    named = "; ".join(f"partition={p} offset={each.first}: {each.reason}" for p, each in every[:_NAMED])
+def _say(runs: Mapping[TopicPartition, list[Run]]) -> None:
+    every = [(at, each) for at, found in runs.items() for each in found]
+    named = "; ".join(f"partition={at.partition} offset={each.first}: {each.reason}" for at, each in every[:_NAMED])
     logger.warning(
         "the stream passes over %d records of %s that cannot be read: %s%s",
         sum(each.count for _, each in every),
-        topic,
+        " and ".join(sorted({at.topic for at in runs})),
         named,
         "; …" if len(every) > _NAMED else "",
     )

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final
 
+from aiokafka import TopicPartition
+
 from runtime.histogram import Histogram
 
 _BATCH_BOUNDS_S: Final = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
@@ -79,7 +81,7 @@ class StreamStatus:
         events: events read since the thread started; after a failure some count again.
         invalid: those among them that could not be used.
         behind: events that were waiting when the last batch ended.
-        positions: where the next batch begins, by partition of the source; empty before the first commit.
+        positions: where the next batch begins, by partition of the sources; empty before the first commit.
         batches_s: how long the batches took, in seconds.
         batch_ended_at_s: when the last one ended, as wall-clock time in seconds; None before that.
         failures: how often the stream stopped and started again, by the class of the error.
@@ -96,7 +98,7 @@ class StreamStatus:
     events: int = 0
     invalid: int = 0
     behind: int = 0
-    positions: Mapping[int, int] = field(default_factory=dict)
+    positions: Mapping[TopicPartition, int] = field(default_factory=dict)
     batches_s: Histogram = field(default_factory=lambda: Histogram(_BATCH_BOUNDS_S))
     batch_ended_at_s: float | None = None
     failures: Mapping[str, int] = field(default_factory=dict)
@@ -151,7 +153,7 @@ def combined(of_stores: Sequence[StreamStatus]) -> StreamStatus:
         waits_since_s=least.waits_since_s,
         generation=max(status.generation for status in of_stores),
         behind=max(status.behind for status in of_stores),
-        positions={p: min(status.positions.get(p, 0) for status in of_stores) for p in first.positions}
+        positions={at: min(status.positions.get(at, 0) for status in of_stores) for at in first.positions}
         if known
         else {},
         failures=failures,

@@ -7,6 +7,8 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from aiokafka import TopicPartition
+
 from runtime.declaration import Store
 from runtime.kafka.connection import KafkaConnection
 from runtime.kafka.ids import TopicDescription
@@ -91,12 +93,12 @@ class Upkeep:
         """Return the usable events that may change a result: the others go no further."""
         return events
 
-    def caught_up(self, work: Work, begin: Callable[[], Mapping[int, int]]) -> None:
-        """Note that what waited in the source has been worked off.
+    def caught_up(self, work: Work, begin: Callable[[], Mapping[TopicPartition, int]]) -> None:
+        """Note that what waited in the sources has been worked off.
 
         Args:
             work: the generation.
-            begin: returns where each partition of the source begins now.
+            begin: returns where each partition of the sources begins now.
 
         Raises:
             GenerationOutdated: another generation has to begin.

@@ -9,11 +9,13 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from aiokafka import TopicPartition
+
 from runtime.declaration import Store, Topology
 from runtime.errors import BrokerUnavailable, TopicChanged, TopicMissing
 from runtime.kafka.connection import KafkaConnection
 from runtime.kafka.ids import TopicCatalog, TopicDescription
-from runtime.kafka.offsets import TopicOffsets, topic_offsets
+from runtime.kafka.offsets import EventOffsets, event_offsets, topic_offsets
 from runtime.kafka.topic_settings import CHECKED, WatchedSettings
 from runtime.kafka.topics import create_missing, outputs_of
 
@@ -47,10 +49,10 @@ class WatchedTopics:
     ) -> None:
         self._kafka = kafka
         self._topology = topology
-        self._source = topology.source.topic
+        self._sources = topology.source_topics
         self._results = store.topic
         tables = [table.topic for table in topology.tables]
-        self._all = [self._source, *tables, self._results]
+        self._all = [*self._sources, *tables, self._results]
         self._stop = stop
         self._check_stop = check_stop
         self._settings = WatchedSettings(kafka, topology)
@@ -109,17 +111,18 @@ class WatchedTopics:
             now = found.get(name)
             if now is None or now.topic_id != topic.topic_id:
                 raise TopicChanged(f"topic {name} was deleted" + (" and created anew" if now else ""))
-            if name in (self._source, self._results) and now.partitions != topic.partitions:
+            if name in (*self._sources, self._results) and now.partitions != topic.partitions:
                 raise TopicChanged(f"topic {name} has {now.partitions} partitions instead of {topic.partitions}")
 
-    def events_after(self, positions: Mapping[int, int]) -> int:
+    def events_after(self, positions: Mapping[TopicPartition, int]) -> int:
         """Return how many events lie behind these positions now."""
         offsets = self.events()
-        return sum(end - positions.get(partition, offsets.begin[partition]) for partition, end in offsets.end.items())
+        return sum(end - positions.get(at, offsets.begin[at]) for at, end in offsets.end.items())
 
-    def events(self) -> TopicOffsets:
-        """Return where the partitions of the source begin and end now."""
-        return asyncio.run(topic_offsets(self._kafka, self._source, self._topics[self._source].partitions))
+    def events(self) -> EventOffsets:
+        """Return where the partitions of the sources begin and end now."""
+        partitions = {topic: self._topics[topic].partitions for topic in self._sources}
+        return asyncio.run(event_offsets(self._kafka, partitions))
 
     def results_end(self) -> Mapping[int, int]:
         """Return the end offset of each partition of the result topic, none of those that hold no record."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
+from aiokafka import TopicPartition
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
@@ -38,7 +39,7 @@ class Work:
         spark: the session.
         generations: those of the store.
         generation: what is worked on.
-        source: where events come from.
+        sources: where events come from.
         tables: the global tables.
     """
 
@@ -47,13 +48,13 @@ class Work:
     spark: Spark
     generations: Generations
     generation: Generation
-    source: SourceTopic
+    sources: Sequence[SourceTopic]
     tables: TableSource
 
     @property
     def results(self) -> Results:
         """How results of this generation are made."""
-        return Results(self.store, self.source, self.generation.number)
+        return Results(self.store, self.sources, self.generation.number)
 
     # Queries
 
@@ -71,7 +72,7 @@ class Work:
     ) -> StreamQuery:
         """Start in real time, with batches of so many seconds; arguments as for `catch_up`."""
         with translated():
-            parts = self._parts(self.spark.events(self.source.topic, catching_up=False), joined, narrow, None)
+            parts = self._parts(self.spark.events(self._topics, catching_up=False), joined, narrow, None)
             return self._start(self.results.of_parts(parts), {"realTime": f"{interval_s} seconds"})
 
     def at_pace(
@@ -111,7 +112,11 @@ class Work:
 
     def _events(self) -> DataFrame:
         with translated():
-            return self.spark.events(self.source.topic, catching_up=True)
+            return self.spark.events(self._topics, catching_up=True)
+
+    @property
+    def _topics(self) -> list[str]:
+        return [source.topic for source in self.sources]
 
     def _bounded(
         self,
@@ -132,7 +137,7 @@ class Work:
         narrow: Callable[[DataFrame], DataFrame],
         seed: DataFrame | None,
     ) -> DataFrame:
-        judged = self.topology.source.judge(records)
+        judged = self.topology.events.judge(records)
         counts = F.count(F.lit(1)).alias("total"), F.count("reason").alias("invalid")
         events = usable(judged.observe(EVENTS, *counts))
         rows = rows_of(self.topology, self.store, narrow(events), joined)
@@ -144,7 +149,7 @@ class Work:
         checkpoint = self.generations.directory.child(self.generation.query)
         name = f"{self.topology.name}-{self.store.name}"
         query = self.spark.start_query(name, results, self.store.topic, checkpoint, trigger=trigger)
-        return StreamQuery(query, self.source.topic)
+        return StreamQuery(query)
 
     # What the generation begins with
 
@@ -180,9 +185,9 @@ class Work:
             parts = stream_parquet(self.spark.session, self.generations.directory.child(self.generation.seed))
             return self._start(self.results.of_parts(parts), _CATCH_UP)
 
-    def begin_at(self, offsets: Mapping[int, int]) -> None:
+    def begin_at(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Have the query go on with the source at these offsets, once the seed is in the state."""
-        self.log.begin_at(self.source.topic, offsets)
+        self.log.begin_at(offsets)
 
     # Tables that rows joins
 

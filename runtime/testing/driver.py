@@ -76,10 +76,10 @@ class TopologyDriver:
         self._dead_letters: list[DeadLetter] = []
 
     def send(self, topic: str, *values: Any, key: Any = None, partition: int = 0) -> None:
-        """Send records to the source or to a table, at the time `now`.
+        """Send records to a source or to a table, at the time `now`.
 
         Args:
-            topic: the source's or a table's.
+            topic: a source's or a table's.
             values: text and bytes as they are, anything else as JSON. None is no value, and deletes a row of a table.
             key: of each of the records: a text, bytes, or a number.
             partition: of the source.
@@ -87,19 +87,19 @@ class TopologyDriver:
         Raises:
             ValueError: the topology does not read the topic, or the source has no such partition.
         """
-        source, tables = self.topology.source, [table.topic for table in self.topology.tables]
-        if topic not in (source.topic, *tables):
-            there = ", ".join((source.topic, *tables))
-            raise ValueError(f"topology {self.topology.name} does not read {topic}: it reads {there}")
-        if not 0 <= partition < (source.partitions if topic == source.topic else 1):
+        sources = {source.topic: source for source in self.topology.sources}
+        there = [*sources, *(table.topic for table in self.topology.tables)]
+        if topic not in there:
+            raise ValueError(f"topology {self.topology.name} does not read {topic}: it reads {', '.join(there)}")
+        if not 0 <= partition < (sources[topic].partitions if topic in sources else 1):
             raise ValueError(f"topic {topic} has no partition {partition} here")
         for value in values:
             offset = self._offsets.get((topic, partition), 0)
             self._offsets[topic, partition] = offset + 1
             key_bytes, value_bytes = _encoded(key), _encoded(value)
-            if topic == source.topic:
+            if topic in sources:
                 at_ms = (self.now - EPOCH) // timedelta(milliseconds=1)
-                self._waiting.append(Record(value_bytes, partition, offset, at_ms, key_bytes))
+                self._waiting.append(Record(value_bytes, partition, offset, at_ms, key_bytes, topic))
             else:
                 self._change_table(topic, offset, key_bytes, value_bytes)
 
@@ -158,7 +158,7 @@ class TopologyDriver:
                 self._session,
                 self.topology,
                 name=store.name,
-                partitions=self.topology.source.partitions,
+                partitions=max(source.partitions for source in self.topology.sources),
                 joined=tables_in_memory(self._session, self.topology, store, LocalTables(self._shown.copies)),
             )
             on_frames.seed = on_frames.seed_of(list(published.values())) if published else None
@@ -169,10 +169,11 @@ class TopologyDriver:
 
     def _note_unusable(self, records: list[Record]) -> None:
         frame = records_frame(self._session, records)
-        by_place = {(record.partition, record.offset): record for record in records}
+        by_place = {(record.topic, record.partition, record.offset): record for record in records}
         for found in unusable(self.topology, self.topology.stores[0], frame).collect():
-            value = by_place[found.partition, found.offset].value
-            self._dead_letters.append(DeadLetter(self.topology.source.topic, value, found.reason))
+            topic = found.asDict().get("topic", self.topology.events.topic)
+            value = by_place[topic, found.partition, found.offset].value
+            self._dead_letters.append(DeadLetter(topic, value, found.reason))
 
 
 def _encoded(part: Any) -> bytes | None:

@@ -32,6 +32,7 @@ class Record(NamedTuple):
         offset: see `partition`.
         at_ms: its timestamp, in milliseconds from `EPOCH`.
         key: its key.
+        topic: where it lies; None of a source that is one topic.
     """
 
     value: bytes | None
@@ -39,6 +40,7 @@ class Record(NamedTuple):
     offset: int
     at_ms: int
     key: bytes | None = None
+    topic: str | None = None
 
 
 Records = Iterable[Record | tuple[bytes | None, int, int, int]]
@@ -51,6 +53,7 @@ _RECORDS_SCHEMA = pa.schema(
     {
         "key": pa.binary(),
         "value": pa.binary(),
+        "topic": pa.string(),
         "partition": pa.int32(),
         "offset": pa.int64(),
         "timestamp": pa.timestamp("us", "UTC"),
@@ -63,7 +66,7 @@ _PUBLISHED_SCHEMA = pa.schema({"key": pa.binary(), "value": pa.binary(), "header
 def records_frame(session: SparkSession, records: Records) -> DataFrame:
     """Return records with the columns of Spark's Kafka source that a source is read from."""
     rows = [
-        (each.key, each.value, each.partition, each.offset, EPOCH + timedelta(milliseconds=each.at_ms))
+        (each.key, each.value, each.topic, each.partition, each.offset, EPOCH + timedelta(milliseconds=each.at_ms))
         for each in (Record(*record) for record in records)
     ]
     return frame(session, rows, _RECORDS_SCHEMA)
@@ -98,8 +101,8 @@ class StoreOnFrames:
         session: Spark.
         topology: has the store.
         generation: the number that results carry.
-        topic_id: of the source.
-        partitions: of the source.
+        topic_id: of the source; of several each has its name in front of it.
+        partitions: of each source.
         joined: the tables that `rows` is given, by parameter.
         seed: the parts that the generation begins with.
         narrow: leaves out events that change nothing.
@@ -124,13 +127,14 @@ class StoreOnFrames:
     @property
     def made(self) -> Results:
         """How its results are made."""
-        return Results(
-            self.store, SourceTopic(self.topology.source.topic, self.topic_id, self.partitions), self.generation
-        )
+        topics = self.topology.source_topics
+        ids = [self.topic_id] if len(topics) == 1 else [f"{topic}-{self.topic_id}" for topic in topics]
+        sources = [SourceTopic(topic, of_topic, self.partitions) for topic, of_topic in zip(topics, ids, strict=True)]
+        return Results(self.store, sources, self.generation)
 
     def query(self, records: Records) -> DataFrame:
         """Return the result records of source records, the seed merged into them."""
-        judged = self.topology.source.judge(records_frame(self.session, records))
+        judged = self.topology.events.judge(records_frame(self.session, records))
         rows = rows_of(self.topology, self.store, self.narrow(usable(judged)), self.joined)
         if self.store.rows is not None:
             check_rows(self.store, rows)

@@ -131,7 +131,7 @@ class _Check:
         return {key: results.parse(self._store.record, *record) for key, record in found.items()}
 
     def _results(self, generation: int) -> Results:
-        return Results(self._store, SourceTopic("rows", "rows", self._partitions), generation)
+        return Results(self._store, [SourceTopic("rows", "rows", self._partitions)], generation)
 
     def _frame(self, parts: Mapping[str, Sequence[Mapping[str, Any]]]) -> DataFrame:
         rows = [(key, row) for key, of_key in parts.items() for row in of_key]

@@ -62,29 +62,40 @@ class Counted:
 
     @property
     def source(self) -> str:
-        """The name of the source."""
-        return self.topology.source.topic
+        """The name of the source; of several, of the first."""
+        return self.topology.events.topic
 
     @property
     def source_id(self) -> str:
         """The id of the source as it is now."""
-        return asyncio.run(topic_ids(self.kafka, [self.source]))[self.source].topic_id
+        return self._id_of(self.source)
+
+    def _id_of(self, topic: str) -> str:
+        return asyncio.run(topic_ids(self.kafka, [topic]))[topic].topic_id
 
     # What goes in
 
-    def send(self, *texts: str, partition: int | None = None) -> list[Line]:
-        """Send lines, and return them as the broker has them; without a partition each goes to the next one."""
-        partitions = self.topics.partitions(self.source)
+    def send(self, *texts: str, partition: int | None = None, topic: str | None = None) -> list[Line]:
+        """Send lines, and return them as the broker has them.
+
+        Args:
+            texts: of the lines.
+            partition: where to; without one each goes to the next.
+            topic: of several sources another one than the first.
+        """
+        topic = topic or self.source
+        partitions = self.topics.partitions(topic)
         places = [position % partitions if partition is None else partition for position in range(len(texts))]
-        offsets = asyncio.run(self._send([(text.encode(), place) for text, place in zip(texts, places, strict=True)]))
-        topic_id = self.source_id
+        placed = [(text.encode(), place) for text, place in zip(texts, places, strict=True)]
+        offsets = asyncio.run(self._send(placed, topic))
+        topic_id = self._id_of(topic)
         sent = [Line(topic_id, place, offset, text) for text, place, offset in zip(texts, places, offsets, strict=True)]
         self.lines += sent
         return sent
 
-    def send_unusable(self, *values: bytes | None, partition: int = 0) -> None:
-        """Send records that are no lines."""
-        asyncio.run(self._send([(value, partition) for value in values]))
+    def send_unusable(self, *values: bytes | None, partition: int = 0, topic: str | None = None) -> None:
+        """Send records that are no lines; see `send`."""
+        asyncio.run(self._send([(value, partition) for value in values], topic or self.source))
 
     def send_between(self, text: str, timestamp: int, partition: int, times: int) -> None:
         """Send a line so many times, each behind a record with another time that is no line."""
@@ -124,10 +135,10 @@ class Counted:
             sent = [await producer.send(topic, value, key=key, headers=said) for key, value, said in records]
             await asyncio.gather(*sent)
 
-    async def _send(self, records: Iterable[tuple[bytes | None, int]]) -> list[int]:
+    async def _send(self, records: Iterable[tuple[bytes | None, int]], topic: str) -> list[int]:
         async with AIOKafkaProducer(**self.kafka.for_aiokafka(), enable_idempotence=True) as producer:
             # A key, since aiokafka refuses a record that has neither.
-            sent = [await producer.send(self.source, value, key=b"k", partition=at) for value, at in records]
+            sent = [await producer.send(topic, value, key=b"k", partition=at) for value, at in records]
             return [record.offset for record in await asyncio.gather(*sent)]
 
     async def _take(self, partitions: int, but_last: int) -> dict[int, int]:

@@ -29,6 +29,12 @@ def word_count(name: str) -> Topology:
     return Topology(name, Stream(f"{name}-lines", PlainText(), SOURCE_PARTITIONS), [_on_its_own(_COUNTS, name)])
 
 
+def word_count_of_two_sources(name: str) -> Topology:
+    """Return word count of the lines of two topics, which have different numbers of partitions."""
+    sources = [Stream(f"{name}-lines", PlainText(), SOURCE_PARTITIONS), Stream(f"{name}-more-lines", PlainText(), 2)]
+    return Topology(name, sources, [_on_its_own(_COUNTS, name)])
+
+
 def word_count_each_second(name: str) -> Topology:
     """Return word count that says each count at most once a second."""
     return replace(word_count(name), pace="1 second")

@@ -49,11 +49,12 @@ class Scene:
 
     def until_committed(self) -> None:
         """Wait until the checkpoint has all that was counted."""
-        ends = {str(line.partition): 0 for line in self.world.lines}
-        source_id = self.world.source_id
+        source, source_id = self.world.source, self.world.source_id
+        ends = {f"{source} {line.partition}": 0 for line in self.world.lines}
         for line in self.world.lines:
             if line.topic_id == source_id:
-                ends[str(line.partition)] = max(ends[str(line.partition)], line.offset + 1)
+                place = f"{source} {line.partition}"
+                ends[place] = max(ends[place], line.offset + 1)
         self.stream.until(lambda status: status["positions"] == ends, f"{ends} is committed")
 
     def begin_again(self, change: Callable[[], None]) -> None:

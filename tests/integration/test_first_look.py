@@ -171,7 +171,7 @@ class TestABacklogThatBeginsWithALook:
     ) -> None:
         scores = sent(inputs)
         caplog.set_level(logging.INFO)
-        deleted = dict.fromkeys(range(PARTITIONS), EVENTS)
+        deleted = {TopicPartition(SCORE_EVENTS, partition): EVENTS for partition in range(PARTITIONS)}
         caught_up = LeaderboardUpkeep.caught_up
         monkeypatch.setattr(
             LeaderboardUpkeep, "caught_up", lambda care, work, _: caught_up(care, work, lambda: deleted)

@@ -21,7 +21,7 @@ from topology.word_count import WORD_COUNT
 
 pytestmark = pytest.mark.faults
 
-LINES = WORD_COUNT.source.topic
+LINES = WORD_COUNT.events.topic
 COUNTS = WORD_COUNT.stores[0].topic
 FIRST_ALONE = "-XX:TieredStopAtLevel=1"
 

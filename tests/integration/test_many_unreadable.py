@@ -69,7 +69,7 @@ class Scene:
         return Counter(of["reason"] for of in self._headers())
 
     def _headers(self) -> list[dict[str, bytes]]:
-        return [dict(each.headers) for each in read_topic(self.world.kafka, self.world.topology.source.invalid_topic)]
+        return [dict(each.headers) for each in read_topic(self.world.kafka, self.world.topology.events.invalid_topic)]
 
 
 @pytest.mark.faults

@@ -107,4 +107,4 @@ def _until_letters(world: Counted, count: int, stream: StreamProcess) -> None:
 
 
 def _letters(world: Counted) -> list[Any]:
-    return read_topic(world.kafka, world.topology.source.invalid_topic)
+    return read_topic(world.kafka, world.topology.events.invalid_topic)

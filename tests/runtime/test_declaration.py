@@ -60,6 +60,12 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: Topology("a b", LINES, [store()]), "the name of a Topology is 'a b'"),
     (lambda: Topology(7, LINES, [store()]), "the name of a Topology is 7"),  # type: ignore[arg-type]
     (lambda: Topology("t", LINES, []), "topology t has no stores: declare at least one"),
+    (lambda: Topology("t", [], [store()]), "topology t has no source: name a Stream, or several"),
+    (
+        lambda: Topology("t", [LINES, Stream("others", Json({"text": Text}))], [store()]),
+        "the sources lines and others of topology t are not read alike: give them the same format and key",
+    ),
+    (lambda: Topology("t", [LINES, LINES], [store()]), "topology t names topic lines twice"),
     (lambda: Stream("li nes", PlainText()), "the topic of a Stream is 'li nes'"),
     (lambda: Table("", Key("id", Int64), {"name": Text}), "the topic of a Table is ''"),
     (lambda: Table("towns", Key("i d", Int64), {"name": Text}), "a column of table towns is 'i d'"),
@@ -146,7 +152,7 @@ def test_a_value_takes_its_type_from_the_source() -> None:
     assert declared.stores[0].values == {
         "total": Sum("amount", Decimal(2)), "last": Recent(2, "note", Text), "said": Max("note", Text),
     }  # fmt: skip
-    assert declared.source.columns == {"product": "string", "amount": "decimal(18,2)", "note": "string"}
+    assert declared.events.columns == {"product": "string", "amount": "decimal(18,2)", "note": "string"}
 
 
 def test_a_value_of_a_column_that_rows_passes_on_takes_its_type_from_the_source() -> None:

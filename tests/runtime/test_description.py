@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -27,7 +28,8 @@ BUSY = Topology(
         Store("lines-by-their-whole-text", "counted-lines", Key("text", Text), {"times": Count()}),
     ],
 )
-DESCRIPTIONS = [describe(WORD_COUNT), describe(BUSY)]
+TWO = replace(WORD_COUNT, name="two-sources", source=[WORD_COUNT.events, Stream("more-lines", PlainText())])
+DESCRIPTIONS = [describe(WORD_COUNT), describe(BUSY), describe(TWO)]
 
 each_description = pytest.mark.parametrize("description", DESCRIPTIONS, ids=lambda description: description.name)
 

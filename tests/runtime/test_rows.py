@@ -51,7 +51,7 @@ def test_each_row_says_which_record_it_is_of(spark: Spark) -> None:
 
 
 def test_a_null_in_a_list_is_no_element(spark: Spark) -> None:
-    frame = with_at(records_frame(spark.session, [(b"", 0, 0, 0)]), "lines")
+    frame = with_at(records_frame(spark.session, [(b"", 0, 0, 0)]), ["lines"])
     listed = F.array(F.lit("a"), F.lit(None).cast("string"), F.lit("a"))
     [row] = each_distinct(frame, listed, "word").collect()
     assert (row.word, row.times) == ("a", 2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from runtime.errors import InvalidRecord
 from runtime.results import Made, Result
 from runtime.spark.results import latest
 from runtime.spark.session import Spark
-from runtime.testing.frames import EPOCH_MS, TOPIC_ID, AnyResult, StoreOnFrames
+from runtime.testing.frames import EPOCH_MS, TOPIC_ID, AnyResult, Record, StoreOnFrames
 from runtime.values import Fields
 from tests.drivers.longest import Longest
 from topology.word_count import WORD_COUNT
@@ -212,6 +213,26 @@ def test_a_source_that_got_partitions_goes_on_from_what_was_counted(on_frames: F
     found = grown.results([(b"a", 0, 5, 0), (b"a", 1, 7, 0), (b"a", 3, 0, 0)])
     assert found["a"].values == {"count": 4}
     assert found["a"].made.offsets == {TOPIC_ID: {"0": 5, "1": 7, "3": 0}}
+
+
+def of_topic(topic: str, lines: list[str], first: int = 0) -> list[Record]:
+    """Return lines as records of the first partition of a topic, from an offset on."""
+    return [Record(line.encode(), 0, first + at, first + at, topic=topic) for at, line in enumerate(lines)]
+
+
+def test_several_sources_are_counted_together_and_told_apart(on_frames: Frames) -> None:
+    lines, (store,) = WORD_COUNT.events, WORD_COUNT.stores
+    both = replace(WORD_COUNT, source=[lines, replace(lines, topic="more-lines")], stores=[store])
+    found = on_frames(both).results([*of_topic("lines", ["a a", "b"]), *of_topic("more-lines", ["a", "c"])])
+    assert {word: each.values["count"] for word, each in found.items()} == {"a": 3, "b": 1, "c": 1}
+    ids = {topic: f"{topic}-{TOPIC_ID}" for topic in both.source_topics}
+    assert found["a"].made.offsets == {ids["lines"]: {"0": 0}, ids["more-lines"]: {"0": 0}}
+    assert found["c"].made.offsets == {ids["lines"]: {}, ids["more-lines"]: {"0": 1}}
+    # What the seed counts of one topic says nothing of the other.
+    again = on_frames(both, generation=2)
+    again.seed = again.seed_of(on_frames(both).records(of_topic("lines", ["a a", "b"])))
+    found = again.results([*of_topic("lines", ["a a", "b", "b"]), *of_topic("more-lines", ["a", "c"])])
+    assert {word: each.values["count"] for word, each in found.items()} == {"a": 3, "b": 2, "c": 1}
 
 
 def test_a_result_of_before_there_were_headers_says_nothing_of_its_events(on_frames: Frames) -> None:

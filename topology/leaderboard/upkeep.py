@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 import pyarrow as pa
+from aiokafka import TopicPartition
 from pyspark.sql import DataFrame
 
 from runtime.errors import GenerationOutdated
@@ -112,7 +113,7 @@ class LeaderboardUpkeep(Upkeep):
         """Drop the events below their board's floor."""
         return events if self._floors is None else above_floor(events, self._floors)
 
-    def caught_up(self, work: Work, begin: Callable[[], Mapping[int, int]]) -> None:
+    def caught_up(self, work: Work, begin: Callable[[], Mapping[TopicPartition, int]]) -> None:
         """Have the floors of the newest events, if there were any, count for good: their backlog has been read.
 
         Raises:
@@ -121,7 +122,7 @@ class LeaderboardUpkeep(Upkeep):
         name = f"{work.generation.name}/{_UNREAD}"
         if self._newest is None or not work.generations.directory.exists(name):
             return
-        if not self._newest.still_there(begin()):
+        if not self._newest.still_there({at.partition: offset for at, offset in begin().items()}):
             raise GenerationOutdated("the newest score events were deleted before they were read")
         work.generations.directory.delete(name)
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from functools import reduce
+from itertools import starmap
 from typing import Any, NamedTuple
 
+from aiokafka import TopicPartition
 from pyspark.sql import DataFrame
 
 from app.verification.inputs import Inputs
 from runtime.copies.local_tables import LocalTables
 from runtime.declaration import Store, Topology
-from runtime.kafka.offsets import TopicOffsets, topic_offsets
+from runtime.kafka.offsets import TopicOffsets, event_offsets
 from runtime.kafka.unreadable import OffsetRange, read_ranges
 from runtime.serving.in_memory import GivenRecord, InMemory
 from runtime.spark.bounded_read import in_memory, past_unreadable, read_apart, read_around
@@ -23,7 +25,7 @@ from runtime.spark.rows import rows_of, unusable, usable
 from runtime.spark.session import Spark, translated
 from runtime.stream.tables import tables_in_memory
 
-_COLUMNS = ("key", "value", "partition", "offset", "timestamp")
+_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp")
 
 
 class ExpectedStores(NamedTuple):
@@ -31,19 +33,20 @@ class ExpectedStores(NamedTuple):
 
     Attributes:
         rows: by store, ascending by key.
-        records: of the source that were read.
+        records: of the sources that were read.
         unusable: how many of them cannot be used.
-        lost: the first offset that is there of each partition of the source whose first records are gone.
+        lost: the first offset that is there of each partition of a source whose first records are gone; of several
+            sources the partition has the name of its topic before it.
     """
 
     rows: dict[str, list[Any]]
     records: int
     unusable: int
-    lost: dict[int, int]
+    lost: dict[str, int]
 
 
-class _Source(NamedTuple):
-    """The records of the source.
+class _Events(NamedTuple):
+    """The records of the sources.
 
     Attributes:
         records: those that Spark can be given.
@@ -66,7 +69,7 @@ class StoresExpectation:
         self._spark = spark
         self._kafka = spark.settings.kafka
         self._topology = topology
-        self._inputs = Inputs(self._kafka, [topology.source.topic, *(table.topic for table in topology.tables)])
+        self._inputs = Inputs(self._kafka, topology.inputs)
 
     def rows(self) -> ExpectedStores:
         """Return the rows of what the topics hold now.
@@ -82,33 +85,42 @@ class StoresExpectation:
         shown = InMemory(self._topology, 1, {topic: self._inputs.described[topic].partitions for topic in tables})
         for topic in tables:
             asyncio.run(self._read_table(shown, topic, _ranges(offsets[topic])))
-        topic = self._topology.source.topic
-        ranges = _ranges(offsets[topic])
+        ranges = {source.topic: _ranges(offsets[source.topic]) for source in self._topology.sources}
         records, found = past_unreadable(
-            lambda: self._compute(shown, _Source(self._spark.records(topic, ranges), 0)),
+            lambda: self._compute(shown, _Events(_union(starmap(self._spark.records, ranges.items())), 0)),
             lambda: self._compute_past_unreadable(shown, ranges),
         )
         rows = {store.name: _rows(shown, store) for store in self._topology.stores}
         # After they were read: Spark passes over what goes meanwhile.
-        begin = asyncio.run(topic_offsets(self._kafka, topic, len(ranges))).begin
-        return ExpectedStores(rows, records, found, {p: first for p, first in sorted(begin.items()) if first})
+        begin = asyncio.run(event_offsets(self._kafka, {topic: len(each) for topic, each in ranges.items()})).begin
+        lost = {at: first for at, first in sorted(begin.items()) if first}
+        return ExpectedStores(rows, records, found, {self._place(at): first for at, first in lost.items()})
+
+    def _place(self, at: TopicPartition) -> str:
+        return str(at.partition) if len(self._topology.sources) == 1 else f"{at.topic} {at.partition}"
 
     async def _read_table(self, shown: InMemory, topic: str, ranges: Mapping[int, OffsetRange]) -> None:
         async for partition, records in read_ranges(self._kafka, topic, ranges):
             given = [GivenRecord(each.offset, each.key, each.value, each.timestamp) for each in records]
             shown.read_table(topic, partition, given)
 
-    def _compute_past_unreadable(self, shown: InMemory, ranges: Mapping[int, OffsetRange]) -> tuple[int, int] | None:
+    def _compute_past_unreadable(
+        self, shown: InMemory, ranges: Mapping[str, Mapping[int, OffsetRange]]
+    ) -> tuple[int, int] | None:
         """Compute where Spark cannot read every record; None when it is not for that."""
-        topic = self._topology.source.topic
-        apart = read_apart(self._kafka, topic, ranges)
-        if apart is None:
-            return None
-        parts = [in_memory(self._spark, apart.readable), *read_around(self._spark, topic, ranges, apart.spans)]
-        records = reduce(DataFrame.union, [part.select(*_COLUMNS) for part in parts])
-        return self._compute(shown, _Source(records, len(apart.records) - len(apart.readable)))
+        parts: list[DataFrame] = []
+        unreadable, is_for_that = 0, False
+        for topic, of_topic in ranges.items():
+            apart = read_apart(self._kafka, topic, of_topic)
+            if apart is None:
+                parts.append(self._spark.records(topic, of_topic))
+                continue
+            is_for_that = True
+            parts += [in_memory(self._spark, apart.readable), *read_around(self._spark, topic, of_topic, apart.spans)]
+            unreadable += len(apart.records) - len(apart.readable)
+        return self._compute(shown, _Events(_union(parts), unreadable)) if is_for_that else None
 
-    def _compute(self, shown: InMemory, source: _Source) -> tuple[int, int]:
+    def _compute(self, shown: InMemory, source: _Events) -> tuple[int, int]:
         """Compute the results of every store; return how many records there are, and how many cannot be used."""
         first, *_ = self._topology.stores
         with translated():
@@ -121,16 +133,21 @@ class StoresExpectation:
 
     def _results(self, store: Store, records: DataFrame, tables: LocalTables) -> DataFrame:
         """Return the result records of a store, as its stream makes them, in one generation."""
-        topic = self._topology.source.topic
-        results = Results(store, SourceTopic(topic, *self._inputs.described[topic]), generation=1)
+        topics = self._topology.source_topics
+        sources = [SourceTopic(topic, *self._inputs.described[topic]) for topic in topics]
+        results = Results(store, sources, generation=1)
         joined = tables_in_memory(self._spark.session, self._topology, store, tables)
-        events = usable(self._topology.source.judge(records))
+        events = usable(self._topology.events.judge(records))
         return results.of_parts(results.parts(rows_of(self._topology, store, events, joined)))
 
 
 def _rows(shown: InMemory, store: Store) -> list[Any]:
     every = shown.rows(store.name, None if store.limits is None else store.limits.most)
     return [json.loads(body, parse_float=Decimal) for _, body in every]
+
+
+def _union(parts: Iterable[DataFrame]) -> DataFrame:
+    return reduce(DataFrame.union, [part.select(*_COLUMNS) for part in parts])
 
 
 def _ranges(offsets: TopicOffsets) -> dict[int, OffsetRange]:

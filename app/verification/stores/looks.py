@@ -43,5 +43,5 @@ class StoreLooks:
             store.name: compare(store, expected.rows[store.name], answers[store.name], events_lost=lost)
             for store in self._topology.stores
         }
-        source = self._topology.source.topic
+        source = " and ".join(self._topology.source_topics)
         return StoresResult(source, comparisons, expected.records, expected.unusable, expected.lost)

@@ -15,18 +15,18 @@ class StoresResult(NamedTuple):
     """What has been compared, and what is different.
 
     Attributes:
-        source: the topic that was read.
+        source: the topics that were read.
         comparisons: by store.
-        records: of the source that were read.
+        records: of the sources that were read.
         unusable: how many of them cannot be used.
-        lost: the first offset that is there of each partition of the source whose first records are gone.
+        lost: see `ExpectedStores.lost`.
     """
 
     source: str
     comparisons: dict[str, Comparison]
     records: int
     unusable: int
-    lost: dict[int, int]
+    lost: dict[str, int]
 
     @property
     def found(self) -> list[Difference]:
@@ -66,7 +66,7 @@ class StoresResult(NamedTuple):
         unproved = {name: each.unproved for name, each in self.comparisons.items() if each.unproved}
         if not self.lost and not unproved:
             return []
-        where = ", ".join(f"partition {partition} begins at {first}" for partition, first in self.lost.items())
+        where = ", ".join(f"partition {place} begins at {first}" for place, first in self.lost.items())
         rows = " and ".join(f"{_counted(count, 'row')} of {name}" for name, count in unproved.items())
         said = f"{rows} cannot be proved by those that are there" if rows else "those that are there explain every row"
         return [f"note: {self.source} has lost records ({where or 'as was said'}); {said}"]
@@ -78,7 +78,7 @@ class StoresResult(NamedTuple):
             "stores": {name: {"rows": each.rows, "unproved": each.unproved} for name, each in self.comparisons.items()},
             "records": self.records,
             "unusable": self.unusable,
-            "lost_before": {str(partition): first for partition, first in self.lost.items()},
+            "lost_before": self.lost,
             "differences": [difference._asdict() for difference in self.found],
         }
         return json_bytes(fields).decode()

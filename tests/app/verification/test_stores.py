@@ -78,7 +78,7 @@ def test_answers_of_several_instances_are_the_same_bytes_and_agree_with_their_co
     ]
 
 
-def result(found: Comparison, lost: dict[int, int] | None = None) -> StoresResult:
+def result(found: Comparison, lost: dict[str, int] | None = None) -> StoresResult:
     return StoresResult("lines", {"counts-store": found}, records=3, unusable=1, lost=lost or {})
 
 
@@ -102,7 +102,7 @@ def test_the_text_shows_both_sides_and_what_was_compared() -> None:
 
 def test_the_text_tells_what_cannot_be_proved() -> None:
     found = compare(COUNTS, [HELLO], [served(HELLO, WORLD)], events_lost=True)
-    summary, note = result(found, {0: 12, 3: 40}).text().splitlines()
+    summary, note = result(found, {"0": 12, "3": 40}).text().splitlines()
     assert summary == "2 rows of counts-store compared with 3 records of lines (1 of them unusable): equal"
     assert note.startswith("note: lines has lost records (partition 0 begins at 12, partition 3 begins at 40); ")
     assert note.endswith("; 1 row of counts-store cannot be proved by those that are there")
@@ -110,7 +110,7 @@ def test_the_text_tells_what_cannot_be_proved() -> None:
 
 def test_the_text_shows_the_first_differences_and_the_json_all() -> None:
     rows = [{"word": str(number), "count": 1} for number in range(25)]
-    found = result(compare(COUNTS, rows, [served()], events_lost=False), {1: 5})
+    found = result(compare(COUNTS, rows, [served()], events_lost=False), {"1": 5})
     assert found.text().count("is not served") == SHOWN
     assert "… and 5 more differences" in found.text()
     fields = json.loads(found.json())

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from aiokafka import TopicPartition
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame
@@ -17,6 +18,11 @@ from runtime.spark.offset_log import Batch, OffsetLog
 from runtime.spark.session import Spark
 
 TOPIC = "lines"
+
+
+def of(offsets: Mapping[int, int], topic: str = TOPIC) -> dict[TopicPartition, int]:
+    """Return offsets by partition of a topic."""
+    return {TopicPartition(topic, partition): offset for partition, offset in offsets.items()}
 
 
 @pytest.fixture
@@ -52,7 +58,7 @@ def test_a_query_that_has_not_begun_says_nothing(log: OffsetLog) -> None:
     assert (log.done(), log.planned(), log.ends_of(0)) == (None, None, None)
     for write in (log.plan, log.move):
         with pytest.raises(CheckpointUnusable):
-            write({0: 5})
+            write(of({0: 5}))
 
 
 def test_a_query_whose_state_spark_has_made_goes_on_at_the_offsets_that_are_written(
@@ -63,10 +69,10 @@ def test_a_query_whose_state_spark_has_made_goes_on_at_the_offsets_that_are_writ
     state = {path: path.read_bytes() for path in Path(tmp_path, "check point/query/state").rglob("*") if path.is_file()}
     assert state, "the batch has left a state"
 
-    log.begin_at(TOPIC, {1: 7, 0: 5})
+    log.begin_at(of({1: 7, 0: 5}))
 
-    assert (log.done(), log.planned()) == (Batch(0, before[1], TOPIC, {0: 5, 1: 7}), None)
-    assert log.ends_of(0) == {0: 5, 1: 7}
+    assert (log.done(), log.planned()) == (Batch(0, before[1], of({0: 5, 1: 7})), None)
+    assert log.ends_of(0) == of({0: 5, 1: 7})
     after = (directory.read_text("query/offsets/0") or "").splitlines()
     assert (after[:2], json.loads(after[2])) == (before[:2], {TOPIC: {"0": 5, "1": 7}})
     assert not directory.exists("query/sources"), "what the files were"
@@ -80,16 +86,16 @@ def test_a_query_that_has_gone_on_does_not_begin_again(
 ) -> None:
     run(spark, tmp_path, directory, files=2)
     with pytest.raises(CheckpointUnusable, match="has other batches than the one that it began with"):
-        log.begin_at(TOPIC, {0: 5})
+        log.begin_at(of({0: 5}))
 
 
 def test_the_batch_before_it_is_read_of_the_numbers_that_spark_gives(
     spark: Spark, tmp_path: Path, directory: CheckpointDirectory, log: OffsetLog
 ) -> None:
     run(spark, tmp_path, directory)
-    log.begin_at(TOPIC, {0: 0})
+    log.begin_at(of({0: 0}))
     for number in range(1, 12):
-        log.plan({0: number})
+        log.plan(of({0: number}))
         assert (log.planned() or log.done()) == log.planned()
         if number < 11:
             directory.write_text(f"query/commits/{number}", "v1\n{}")
@@ -98,7 +104,7 @@ def test_the_batch_before_it_is_read_of_the_numbers_that_spark_gives(
     # By number and not by name.
     assert done is not None
     assert planned is not None
-    assert ((done.number, done.ends), (planned.number, planned.ends)) == ((10, {0: 10}), (11, {0: 11}))
+    assert ((done.number, done.ends), (planned.number, planned.ends)) == ((10, of({0: 10})), (11, of({0: 11})))
     assert done.metadata == planned.metadata == (directory.read_text("query/offsets/0") or "").splitlines()[1]
 
 
@@ -106,13 +112,13 @@ def test_a_batch_that_is_planned_is_planned_anew_and_one_that_was_done_is_moved(
     spark: Spark, tmp_path: Path, directory: CheckpointDirectory, log: OffsetLog
 ) -> None:
     run(spark, tmp_path, directory)
-    log.begin_at(TOPIC, {0: 2, 1: 3})
-    log.plan({0: 4, 1: 3})
-    log.plan({0: 3, 1: 3})
-    assert (log.done() or Batch(9, "", "", {})).ends == {0: 2, 1: 3}
-    assert (log.planned() or Batch(9, "", "", {})).ends == {0: 3, 1: 3}
-    log.move({1: 8})
-    assert (log.done() or Batch(9, "", "", {})).ends == {0: 2, 1: 8}
+    log.begin_at(of({0: 2, 1: 3}))
+    log.plan(of({0: 4, 1: 3}))
+    log.plan(of({0: 3, 1: 3}))
+    assert (log.done() or Batch(9, "", {})).ends == of({0: 2, 1: 3})
+    assert (log.planned() or Batch(9, "", {})).ends == of({0: 3, 1: 3})
+    log.move(of({1: 8}))
+    assert (log.done() or Batch(9, "", {})).ends == of({0: 2, 1: 8})
 
 
 def counted(spark: Spark) -> list[int]:
@@ -124,17 +130,17 @@ def test_a_batch_of_files_between_those_of_a_topic_goes_on_with_their_state(
     spark: Spark, tmp_path: Path, directory: CheckpointDirectory, log: OffsetLog
 ) -> None:
     run(spark, tmp_path, directory)
-    log.begin_at(TOPIC, {0: 2, 1: 3})
-    log.plan({0: 9, 1: 9})
+    log.begin_at(of({0: 2, 1: 3}))
+    log.plan(of({0: 9, 1: 9}))
     for number in (1, 2):
-        with log.reading_files({0: 5 * number}):
+        with log.reading_files(of({0: 5 * number})):
             run(spark, tmp_path, directory, where=f"others-{number}")
         assert counted(spark) == [1 + number]
         done = log.done()
         assert done is not None
-        assert (done.number, done.topic, done.ends) == (number, TOPIC, {0: 5 * number, 1: 3})
+        assert (done.number, done.ends) == (number, of({0: 5 * number, 1: 3}))
         assert log.planned() is None
-        assert log.ends_of(number - 1) == {0: 5 * (number - 1) or 2, 1: 3}
+        assert log.ends_of(number - 1) == of({0: 5 * (number - 1) or 2, 1: 3})
         assert not directory.exists("query/sources")
 
 
@@ -142,11 +148,11 @@ def test_a_batch_of_files_that_fails_leaves_the_log_as_it_was(
     spark: Spark, tmp_path: Path, directory: CheckpointDirectory, log: OffsetLog
 ) -> None:
     run(spark, tmp_path, directory)
-    log.begin_at(TOPIC, {0: 2})
+    log.begin_at(of({0: 2}))
     before = log.done()
 
     def fail(*, planned: bool) -> None:
-        with log.reading_files({0: 5}):
+        with log.reading_files(of({0: 5})):
             if planned:
                 directory.write_text("query/offsets/1", 'v1\n{}\n{"logOffset":0}')
             raise RuntimeError("the batch")
@@ -161,11 +167,11 @@ def test_a_log_that_is_left_at_files_is_no_topics(
     spark: Spark, tmp_path: Path, directory: CheckpointDirectory, log: OffsetLog
 ) -> None:
     run(spark, tmp_path, directory)
-    log.begin_at(TOPIC, {0: 2})
+    log.begin_at(of({0: 2}))
     left = []
 
     def look_in_the_block() -> None:
-        with log.reading_files({0: 5}):
+        with log.reading_files(of({0: 5})):
             for number in (0, 1):
                 left.append(directory.read_text(f"query/offsets/{number}"))
                 with pytest.raises(CheckpointUnusable, match=f"of batch {number} cannot be read: .* is no topic's"):
@@ -183,10 +189,10 @@ def test_files_are_read_behind_one_batch_alone(
     with pytest.raises(CheckpointUnusable, match="no batch of query was done yet"), log.reading_files({}):
         pass
     run(spark, tmp_path, directory)
-    log.begin_at(TOPIC, {0: 2})
+    log.begin_at(of({0: 2}))
     with (
         pytest.raises(CheckpointUnusable, match="has done batches up to 2, and was to do 1"),
-        log.reading_files({0: 5}),
+        log.reading_files(of({0: 5})),
     ):
         run(spark, tmp_path, directory, files=2, where="others")
     with pytest.raises(CheckpointUnusable, match="the offsets of batch 2 cannot be read"):
@@ -213,7 +219,7 @@ def test_a_state_does_not_begin_in_a_log_of_another_spark(
         directory.write_text("query/offsets/0", text)
     directory.write_text("query/commits/0", "v1\n{}")
     with pytest.raises(CheckpointUnusable, match="has other batches than the one that it began with"):
-        log.begin_at(TOPIC, {0: 5})
+        log.begin_at(of({0: 5}))
 
 
 def test_offsets_that_are_gone_are_missed(directory: CheckpointDirectory, log: OffsetLog) -> None:
@@ -222,7 +228,10 @@ def test_offsets_that_are_gone_are_missed(directory: CheckpointDirectory, log: O
         log.done()
 
 
-@given(st.dictionaries(st.integers(0, 99), st.integers(0, 2**62), min_size=1))
-def test_a_batch_survives_its_text(ends: dict[int, int]) -> None:
-    batch = Batch(7, '{"batchWatermarkMs":0}', TOPIC, ends)
+PLACES = st.builds(TopicPartition, st.sampled_from([TOPIC, "others"]), st.integers(0, 99))
+
+
+@given(st.dictionaries(PLACES, st.integers(0, 2**62), min_size=1))
+def test_a_batch_survives_its_text(ends: dict[TopicPartition, int]) -> None:
+    batch = Batch(7, '{"batchWatermarkMs":0}', ends)
     assert Batch.parse(7, batch.to_text()) == batch

@@ -6,10 +6,12 @@ their files, and the lines of those.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from aiokafka import TopicPartition
 
 from runtime.errors import CheckpointUnusable
 from runtime.spark.checkpoint import CheckpointDirectory
@@ -18,6 +20,11 @@ from runtime.spark.session import Spark
 
 METADATA: Final = '{"batchWatermarkMs":0,"batchTimestampMs":1795622478634,"conf":{"spark.sql.shuffle.partitions":"4"}}'
 TEXT: Final = f'v1\n{METADATA}\n{{"score-events":{{"0":3,"1":12}}}}'
+
+
+def of(offsets: Mapping[int, int]) -> dict[TopicPartition, int]:
+    """Return offsets by partition of a topic."""
+    return {TopicPartition("score-events", partition): offset for partition, offset in offsets.items()}
 
 
 class Checkpoint:
@@ -60,8 +67,11 @@ def checkpoint(spark: Spark, tmp_path: Path) -> Checkpoint:
 
 def test_a_batch_comes_out_as_it_went_in() -> None:
     batch = Batch.parse(7, TEXT)
-    assert batch == Batch(7, METADATA, "score-events", {0: 3, 1: 12})
+    assert batch == Batch(7, METADATA, of({0: 3, 1: 12}))
     assert batch.to_text() == TEXT
+    several = f'v1\n{METADATA}\n{{"another":{{"0":7}},"score-events":{{"0":3}}}}'
+    assert Batch.parse(7, several).ends == {**of({0: 3}), TopicPartition("another", 0): 7}
+    assert Batch.parse(7, several).to_text() == several
 
 
 @pytest.mark.parametrize(
@@ -72,6 +82,7 @@ def test_a_batch_comes_out_as_it_went_in() -> None:
         TEXT.replace("v1", "v2"),
         f"v1\n{METADATA}\n-",
         f'{TEXT}\n{{"another":{{"0":1}}}}',
+        f'v1\n{METADATA}\n{{"score-events":{{"0":1}},"another":5}}',
         f'v1\n{METADATA}\n"x"',
     ],
 )
@@ -84,16 +95,16 @@ def test_an_empty_checkpoint_has_no_batch_to_go_by(checkpoint: Checkpoint) -> No
     assert checkpoint.log.done() is None
     assert checkpoint.log.planned() is None
     with pytest.raises(CheckpointUnusable, match="no batch of query was ever planned"):
-        checkpoint.log.plan({0: 1})
+        checkpoint.log.plan(of({0: 1}))
     with pytest.raises(CheckpointUnusable, match="no batch of query was done yet"):
-        checkpoint.log.move({0: 1})
+        checkpoint.log.move(of({0: 1}))
 
 
 def test_the_batch_that_spark_has_planned_ends_where_it_is_told(checkpoint: Checkpoint) -> None:
     checkpoint.plans(0, TEXT)
     assert checkpoint.log.done() is None
     assert checkpoint.log.planned() == Batch.parse(0, TEXT)
-    checkpoint.log.plan({0: 2, 1: 4})
+    checkpoint.log.plan(of({0: 2, 1: 4}))
     assert checkpoint.read_by_spark() == (0, '{"score-events":{"0":2,"1":4}}')
 
 
@@ -102,7 +113,7 @@ def test_what_comes_after_the_last_batch_is_planned_and_begins_where_it_is_told(
     checkpoint.does(0)
     assert checkpoint.log.done() == Batch.parse(0, TEXT)
     assert checkpoint.log.planned() is None
-    checkpoint.log.move({0: 5})
+    checkpoint.log.move(of({0: 5}))
     assert checkpoint.read_by_spark() == (0, '{"score-events":{"0":5,"1":12}}')
-    checkpoint.log.plan({0: 9, 1: 20, 2: 1})
+    checkpoint.log.plan(of({0: 9, 1: 20, 2: 1}))
     assert checkpoint.read_by_spark() == (1, '{"score-events":{"0":9,"1":20,"2":1}}')

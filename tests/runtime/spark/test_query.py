@@ -5,6 +5,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from aiokafka import TopicPartition
 from pyspark.sql.streaming.query import StreamingQuery
 
 from runtime.spark.query import BatchReport, StreamQuery
@@ -14,6 +15,8 @@ OFFSETS = {
     "endOffset": {"lines": {"0": 5, "1": 7}},
     "latestOffset": {"lines": {"0": 6, "1": 9}},
 }
+BEGIN = {TopicPartition("lines", 0): 2}
+POSITIONS = {TopicPartition("lines", 0): 5, TopicPartition("lines", 1): 7}
 NOTHING = {"startOffset": None, "endOffset": None, "latestOffset": None}
 
 
@@ -28,7 +31,7 @@ NOTHING = {"startOffset": None, "endOffset": None, "latestOffset": None}
                 "observedMetrics": {"events": {"total": 4, "invalid": 1}},
                 "sources": [OFFSETS],
             },
-            BatchReport(3, rows=4, events=4, invalid=1, behind=3, begin={0: 2}, positions={0: 5, 1: 7}, duration_s=1.5),
+            BatchReport(3, rows=4, events=4, invalid=1, behind=3, begin=BEGIN, positions=POSITIONS, duration_s=1.5),
         ),
         (
             {
@@ -38,11 +41,11 @@ NOTHING = {"startOffset": None, "endOffset": None, "latestOffset": None}
                 "observedMetrics": {"events": {"total": 4, "invalid": 1}, "rows": {"without_key": 2}},
                 "sources": [OFFSETS],
             },
-            BatchReport(3, rows=4, events=4, invalid=3, behind=3, begin={0: 2}, positions={0: 5, 1: 7}, duration_s=1.5),
+            BatchReport(3, rows=4, events=4, invalid=3, behind=3, begin=BEGIN, positions=POSITIONS, duration_s=1.5),
         ),
         (
             {"batchId": 0, "numInputRows": 0, "batchDuration": 0, "sources": [OFFSETS]},
-            BatchReport(0, rows=0, events=0, invalid=0, behind=3, begin={0: 2}, positions={0: 5, 1: 7}, duration_s=0.0),
+            BatchReport(0, rows=0, events=0, invalid=0, behind=3, begin=BEGIN, positions=POSITIONS, duration_s=0.0),
         ),
         (
             {"batchId": 0, "numInputRows": 0, "batchDuration": 7, "sources": [NOTHING]},
@@ -51,19 +54,29 @@ NOTHING = {"startOffset": None, "endOffset": None, "latestOffset": None}
     ],
 )
 def test_a_report_counts_events_and_what_waits(progress: dict[str, Any], expected: BatchReport) -> None:
-    assert BatchReport.of(progress, "lines") == expected
+    assert BatchReport.of(progress) == expected
 
 
-def test_of_another_source_a_report_has_no_offsets() -> None:
-    progress = {"batchId": 0, "numInputRows": 9, "batchDuration": 0, "sources": [OFFSETS]}
-    report = BatchReport.of(progress, "another")
+def test_of_files_a_report_has_no_offsets() -> None:
+    files = {"startOffset": None, "endOffset": {"logOffset": 0}, "latestOffset": None}
+    progress = {"batchId": 0, "numInputRows": 9, "batchDuration": 0, "sources": [files]}
+    report = BatchReport.of(progress)
     assert (report.rows, report.events, report.begin, report.positions, report.behind) == (9, 0, {}, {}, 0)
 
 
 def test_a_report_tells_the_ranges_that_it_has_looked_at() -> None:
-    report = BatchReport(3, 4, 4, 1, 3, begin={0: 2}, positions={0: 5, 1: 7}, duration_s=1.5)
-    found = [(each.partition, each.begin, each.end, each.unusable) for each in report.judged("lines", "id")]
+    report = BatchReport(3, 4, 4, 1, 3, begin=BEGIN, positions=POSITIONS, duration_s=1.5)
+    found = [(each.partition, each.begin, each.end, each.unusable) for each in report.judged({"lines": "id"})]
     assert found == [(0, 2, 5, True), (1, 0, 7, True)]
+
+
+def test_a_report_of_several_topics_counts_what_waits_in_all_of_them() -> None:
+    several = {which: {**of_lines, "others": {"0": 4}} for which, of_lines in OFFSETS.items()}
+    several["latestOffset"]["others"] = {"0": 9}
+    report = BatchReport.of({"batchId": 0, "numInputRows": 9, "batchDuration": 0, "sources": [several]})
+    assert (report.positions, report.behind) == ({**POSITIONS, TopicPartition("others", 0): 4}, 3 + 5)
+    judged = [(each.topic, each.topic_id, each.partition) for each in report.judged({"lines": "a", "others": "b"})]
+    assert judged == [("lines", "a", 0), ("lines", "a", 1), ("others", "b", 0)]
 
 
 class Progress:
@@ -80,7 +93,7 @@ class Progress:
 
 def test_a_batch_is_reported_once_and_also_after_spark_has_told_that_it_waits_for_it() -> None:
     running = SimpleNamespace(lastProgress=None, recentProgress=[])
-    query = StreamQuery(cast("StreamingQuery", running), "lines")
+    query = StreamQuery(cast("StreamingQuery", running))
 
     def reported(*told: Progress) -> list[int]:
         running.recentProgress += told

@@ -93,8 +93,8 @@ def make_work(spark: Spark, tmp_path: Path) -> MakeWork:
         generations = Generations(root, topology.stores[0])
         generation = generations.claim(0, Origin({}, 1, {}, 4), seeded=False)
         generations.commit(generation)
-        source = SourceTopic("lines", "an id", 2)
-        return Work(topology, topology.stores[0], spark, generations, generation, source, Rows())
+        sources = [SourceTopic("lines", "an id", 2)]
+        return Work(topology, topology.stores[0], spark, generations, generation, sources, Rows())
 
     return make
 

@@ -103,6 +103,17 @@ def test_what_cannot_be_used_is_a_dead_letter_with_its_reason(spark: Spark) -> N
     assert words.rows() == [{"text": "a", "n": 1}]
 
 
+def test_several_sources_are_one(spark: Spark) -> None:
+    sources = [Stream("w", PlainText()), Stream("more", PlainText())]
+    words = TopologyDriver(Topology("w", sources, [Store("w", "c", Key("text", Text), {"n": Count()})]), spark.session)
+    words.send("w", "a", "b")
+    words.send("more", "a", b"\xff")
+    assert words.rows() == [{"text": "a", "n": 2}, {"text": "b", "n": 1}]
+    words.send("more", "b")
+    assert words.row("b") == {"text": "b", "n": 2}
+    assert words.dead_letters == [DeadLetter("more", b"\xff", "not UTF-8")]
+
+
 def test_the_leaderboard_shows_names_of_now_and_orders_equal_scores_by_their_time(spark: Spark) -> None:
     driver = TopologyDriver(leaderboard(), spark.session)
     driver.send("players", {"id": 1, "name": "Ann"}, key=1)
