@@ -69,7 +69,6 @@ class SourceFacts(Model):
     """Where a topology reads events."""
 
     topic: str
-    topics: list[str] = Field(description="every topic whose records are read alike, `topic` first")
     columns: list[Column]
 
 
@@ -98,6 +97,7 @@ class TopologyFacts(Model):
     about: str
     pace: str = Field(description="how often results come", examples=["real time", "1 second"])
     source: SourceFacts
+    sources: list[str] = Field(description="every topic that is read as `source` is, its own first")
     tables: list[TableFacts]
     stores: list[DeclaredStore]
     flows: list[tuple[str, str]] = Field(description="from which part to which, by their names")

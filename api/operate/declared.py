@@ -48,11 +48,8 @@ def facts_of(topology: Topology, flows: tuple[tuple[str, str], ...]) -> Topology
         name=topology.name,
         about=topology.about,
         pace=topology.pace,
-        source=SourceFacts(
-            topic=topology.events.topic,
-            topics=topology.source_topics,
-            columns=_columns(topology.events),
-        ),
+        source=SourceFacts(topic=topology.events.topic, columns=_columns(topology.events)),
+        sources=topology.source_topics,
         tables=[
             TableFacts(
                 topic=table.topic,

@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
+from aiokafka import TopicPartition
 from prometheus_client import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics
 from prometheus_client.parser import text_string_to_metric_families as prometheus_text
@@ -72,7 +73,7 @@ def full_measures() -> Measures:
             events=100,
             invalid=2,
             behind=7,
-            positions={0: 50, 1: 50},
+            positions={TopicPartition("score-events", 0): 50, TopicPartition("score-events", 1): 50},
             batches_s=Histogram((1.0, 5.0)).plus(0.5).plus(2.0).plus(9.0),
             batch_ended_at_s=1_700_000_000.5,
             failures={"QueryFailed": 2},

@@ -311,6 +311,7 @@ async def test_the_topology_is_told_as_it_is_declared(cluster: Cluster) -> None:
     facts = (await everywhere(cluster, "/topology")).json()
     assert (facts["name"], facts["pace"], facts["tables"]) == ("word-count", "real time", [])
     assert facts["source"] == {"topic": "lines", "columns": [{"name": "text", "type": "text"}]}
+    assert facts["sources"] == ["lines"]
     assert [store["name"] for store in facts["stores"]] == ["counts-store"]
     parts = {part for flow in facts["flows"] for part in flow}
     assert {"lines", "counts", "counts-store"} <= parts

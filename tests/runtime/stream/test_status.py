@@ -1,11 +1,17 @@
 """The states of the stream thread."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import pytest
+from aiokafka import TopicPartition
 
 from runtime.histogram import Histogram
 from runtime.stream.status import NEXT_STATES, StreamState, StreamStatus, combined
+
+
+def of(positions: Mapping[int, int]) -> dict[TopicPartition, int]:
+    """Return positions by partition of a source."""
+    return {TopicPartition("lines", partition): offset for partition, offset in positions.items()}
 
 
 def reachable(start: StreamState) -> set[StreamState]:
@@ -87,7 +93,7 @@ def test_several_stores_read_the_same_events_and_fail_each_for_itself() -> None:
         events=10,
         invalid=2,
         behind=3,
-        positions={0: 10, 1: 4},
+        positions=of({0: 10, 1: 4}),
         batches_s=batches_s,
         failures={"QueryFailed": 1},
         failed_at_s=5.0,
@@ -100,7 +106,7 @@ def test_several_stores_read_the_same_events_and_fail_each_for_itself() -> None:
         events=12,
         invalid=1,
         behind=1,
-        positions={0: 8, 1: 6},
+        positions=of({0: 8, 1: 6}),
         failures={"QueryFailed": 2, "BrokerUnavailable": 1},
         keeps_failing=True,
         failed_at_s=7.0,
@@ -108,12 +114,12 @@ def test_several_stores_read_the_same_events_and_fail_each_for_itself() -> None:
     both = combined([one, other])
     assert (both.state, both.error, both.generation) == (StreamState.ERROR, "no Kafka", 4)
     assert (both.events, both.invalid, both.batches_s) == (10, 2, batches_s), "what the first one says"
-    assert (both.behind, both.positions) == (3, {0: 8, 1: 4})
+    assert (both.behind, both.positions) == (3, of({0: 8, 1: 4}))
     assert both.failures == {"QueryFailed": 3, "BrokerUnavailable": 1}
     assert (both.keeps_failing, both.failed_at_s) == (True, 7.0)
     assert both.dead_letters == one.dead_letters
 
 
 def test_nothing_is_known_of_where_several_stores_read_until_each_has_committed() -> None:
-    assert combined([StreamStatus(positions={0: 5}), StreamStatus()]).positions == {}
+    assert combined([StreamStatus(positions=of({0: 5})), StreamStatus()]).positions == {}
     assert combined([StreamStatus(failed_at_s=None), StreamStatus(failed_at_s=None)]).failed_at_s is None
