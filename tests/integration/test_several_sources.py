@@ -9,7 +9,7 @@ import pytest
 
 from app.java.broker import Broker
 from tests.drivers.counted import Counted
-from tests.drivers.stream_process import StreamProcess, running
+from tests.drivers.stream_process import SHORT_S, StreamProcess, running
 from tests.drivers.topic_reader import read_topic
 from tests.drivers.word_topologies import word_count_of_two_sources, words_in
 
@@ -22,7 +22,7 @@ def test_two_sources_are_counted_as_one_and_each_has_its_offsets_and_dead_letter
     first, second = world.topology.source_topics
     stream = StreamProcess(
         "tests.drivers.word_topologies:word_count_of_two_sources", "two-sources", broker.bootstrap_servers,
-        tmp_path / "own", tmp_path / "checkpoint",
+        tmp_path / "own", tmp_path / "checkpoint", interval_s=SHORT_S,
     )  # fmt: skip
     world.send("a b", "both a")
     world.send("a", "both c", "rare", topic=second)
