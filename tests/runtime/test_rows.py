@@ -17,7 +17,7 @@ def distinct(spark: Spark, texts: list[str | None]) -> list[tuple[int, str, int]
     """Return the offset, the word and the times of each row that texts make."""
     records = [(None if text is None else text.encode(), 0, offset, 0) for offset, text in enumerate(texts)]
     frame = records_frame(spark.session, records)
-    lines = with_at(frame.withColumn("text", F.col("value").cast("string")), "lines")
+    lines = with_at(frame.withColumn("text", F.col("value").cast("string")), ["lines"])
     rows = each_distinct(lines, F.split("text", " "), "word", "times")
     assert [(field.name, field.dataType.simpleString()) for field in rows.schema][1:] == [
         ("word", "string"),

@@ -28,7 +28,7 @@ def test_the_driver_loads_spark_and_the_connector_from_it(tmp_path: Path, master
     )
     spark = Spark(settings, slots=1, shuffle_partitions=1)
     try:
-        spark.events("lines", catching_up=False)
+        spark.events(["lines"], catching_up=False)
     finally:
         spark.close()
     source = dict(line.split("] ")[-1].split(" source: ") for line in loaded.read_text().splitlines())

@@ -63,7 +63,7 @@ def frame(spark: Spark, records: Sequence[Record]) -> DataFrame:
 def judged(spark: Spark, stream: Stream, records: Sequence[Record]) -> list[tuple[str | None, tuple[Any, ...]]]:
     """Return the reason and the declared columns of each record."""
     found = stream.judge(frame(spark, records)).withColumn("reason_", F.col("reason"))
-    rows = with_at(found, stream.topic).orderBy("at.offset").drop("at").collect()
+    rows = with_at(found, [stream.topic]).orderBy("at.offset").drop("at").collect()
     return [(row["reason_"], tuple(row[name] for name in stream.columns)) for row in rows]
 
 
