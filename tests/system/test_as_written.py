@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,7 +25,10 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def reader(project: Path) -> Iterator[Reader]:
     need_free(*PORTS)
+    # As at a terminal, also where the tests are run in the background: what they start has to end with Ctrl-C.
+    usual = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield Reader(project)
+    signal.signal(signal.SIGINT, usual)
     need_free(*PORTS)
 
 
