@@ -9,22 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from random import Random
 
-from app.java.broker import Broker
-from app.java.spark_class_data import make_spark_class_data
 from benchmarks.figures import Figure, markdown
 from benchmarks.load import PARTITIONS, SEED, SENDERS, producer, send_values
-from benchmarks.loaded import DEFAULTS, LOOK_EVERY_S, pin
+from benchmarks.loaded import DEFAULTS, LOOK_EVERY_S, installed, pin
 from benchmarks.process_tree import ProcessTree
-from benchmarks.reads import CORE, CORE_OF_WRK, SECONDS, WARM_UP_S
-from benchmarks.wrk import wrk
+from benchmarks.reads import CORE, figures, read
 from runtime.kafka.connection import KafkaConnection
 from runtime.kafka.topics import create_missing, inputs_of, outputs_of
 from tests.drivers.instance import Instance
@@ -83,23 +78,18 @@ def _many_keys() -> Iterator[Figure]:
 
         replicas.wait_until_settled()
         pin(instance, CORE)
-        url = f"{instance.url}{STORE}/keys/e1"
-        wrk(url, {}, seconds=WARM_UP_S, core=CORE_OF_WRK)
-        reads = wrk(url, {}, seconds=SECONDS, core=CORE_OF_WRK)
-        yield Figure("one row", "req/s", [reads.per_s], 0)
-        yield Figure("one row, p99", "ms", [reads.p99_ms])
+        yield from figures("one row", read(instance, f"{STORE}/keys/e1"))
 
 
 @contextmanager
 def _started(events: Sequence[int]) -> Iterator[Replicas]:
     """Have a broker with the events, and no instance yet."""
-    make_spark_class_data()
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name, Broker(Path(name) / "kafka") as broker:
+    with installed() as (directory, broker):
         asyncio.run(create_missing(broker.connection, [*inputs_of(EVENT_COUNTS), *outputs_of(EVENT_COUNTS)]))
         shares = [(broker.connection, part, events[part::SENDERS]) for part in range(SENDERS)]
         with multiprocessing.get_context("spawn").Pool(SENDERS) as pool:
             pool.starmap(_send, shares)
-        with Replicas(Path(name), broker.bootstrap_servers, TOPOLOGY=EVENT_COUNTS.name, **DEFAULTS) as replicas:
+        with Replicas(directory, broker.bootstrap_servers, TOPOLOGY=EVENT_COUNTS.name, **DEFAULTS) as replicas:
             yield replicas
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import tempfile
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Self
 
@@ -20,6 +21,14 @@ DEFAULTS = {"CHECKPOINT_INTERVAL_S": 60, "TABLES_REFRESH_S": 60}
 """Of the service; the tests' instances have others."""
 
 LOOK_EVERY_S = 0.1
+
+
+@contextmanager
+def installed() -> Iterator[tuple[Path, Broker]]:
+    """Have a directory, and a broker in it, where all is set up as the operators' guide says."""
+    make_spark_class_data()
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name, Broker(Path(name) / "kafka") as broker:
+        yield Path(name), broker
 
 
 class Loaded:
@@ -42,11 +51,8 @@ class Loaded:
         self._open = ExitStack()
 
     def __enter__(self) -> Self:
-        # As every installation has it that was set up as the operators' guide says.
-        make_spark_class_data()
         with ExitStack() as opened:
-            directory = Path(opened.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True)))
-            self.broker = opened.enter_context(Broker(directory / "kafka"))
+            directory, self.broker = opened.enter_context(installed())
             self.best = fill(self.broker.connection, self._load)
             self.expected = self.best.boards()
             servers = self.broker.bootstrap_servers

@@ -32,15 +32,15 @@ def run() -> Iterator[Figure]:
         pin(instance, CORE)
         etag = instance.get("/leaderboard/1").headers["etag"]
         assert instance.get("/leaderboard/1", **{"If-None-Match": etag}).status_code == 304
-        yield from _figures("one board", _read(instance, "/leaderboard/1"))
-        yield from _figures("one board, not modified", _read(instance, "/leaderboard/1", {"If-None-Match": etag}))
-        yield from _figures("all 1,000 boards", _read(instance, "/leaderboard"))
+        yield from figures("one board", read(instance, "/leaderboard/1"))
+        yield from figures("one board, not modified", read(instance, "/leaderboard/1", {"If-None-Match": etag}))
+        yield from figures("all 1,000 boards", read(instance, "/leaderboard"))
 
         other = system.start_and_settle()
         pin(other, CORE)
         far = next(p for p in system.expected if _served_by(other, p) == instance.address)
-        yield from _figures("one board, forwarded", _read(other, f"/leaderboard/{far}"))
-        yield from _figures("all 1,000 boards of two instances", _read(other, "/leaderboard"))
+        yield from figures("one board, forwarded", read(other, f"/leaderboard/{far}"))
+        yield from figures("all 1,000 boards of two instances", read(other, "/leaderboard"))
         system.replicas.terminate(other)
 
         system.replicas.wait_until_settled()
@@ -50,10 +50,11 @@ def run() -> Iterator[Figure]:
         instance.wait_for_log("starting ▸ catching up")
         reads = wrk(f"{instance.url}/leaderboard/1", {}, seconds=SECONDS)
         assert "caught up" not in instance.log(), "it caught up before the reads had ended"
-        yield from _figures("one board, while the stream catches up", reads)
+        yield from figures("one board, while the stream catches up", reads)
 
 
-def _read(instance: Instance, path: str, headers: Mapping[str, str] = MappingProxyType({})) -> Reads:
+def read(instance: Instance, path: str, headers: Mapping[str, str] = MappingProxyType({})) -> Reads:
+    """Read as much as an instance answers, once it is warm. It has `CORE` for itself, by `pin`."""
     wrk(f"{instance.url}{path}", headers, seconds=WARM_UP_S, core=CORE_OF_WRK)
     return wrk(f"{instance.url}{path}", headers, seconds=SECONDS, core=CORE_OF_WRK)
 
@@ -62,7 +63,8 @@ def _served_by(instance: Instance, product: str) -> str:
     return str(instance.get(f"/leaderboard/{product}").headers["x-served-by"])
 
 
-def _figures(what: str, reads: Reads) -> Iterator[Figure]:
+def figures(what: str, reads: Reads) -> Iterator[Figure]:
+    """Yield the figures of reads."""
     yield Figure(what, "req/s", [reads.per_s], 0)
     yield Figure(f"{what}, p99", "ms", [reads.p99_ms])
 

@@ -24,7 +24,8 @@ class Node:
         kind: what it is; a sink is the source of a store as well.
         brief: a few words, for a picture.
         text: what it is or does, in one line.
-        lane: the way of the stream is 0, further stores have those below it; tables go beside it, at -1 and so on.
+        lane: the way of the stream is 0, further sources and stores have those below it; tables go beside it, at -1 and
+            so on.
         function: of a step, the function that does it, if there is one.
     """
 

@@ -37,10 +37,15 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 @pytest.fixture
 def at_a_terminal() -> Iterator[None]:
-    """Have what is started end with its terminal, also where the tests are run by `nohup`."""
-    usual = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    """Have what is started end with its terminal and by Ctrl-C, also where the tests are run by `nohup` or with `&`."""
+    of_a_terminal: dict[signal.Signals, Any] = {
+        signal.SIGHUP: signal.SIG_DFL,
+        signal.SIGINT: signal.default_int_handler,
+    }
+    usual = {number: signal.signal(number, handler) for number, handler in of_a_terminal.items()}
     yield
-    signal.signal(signal.SIGHUP, usual)
+    for number, handler in usual.items():
+        signal.signal(number, handler)
 
 
 JVM_OPTIONS = '-Doperator="has the last word" -Dleaderboard.spark.log=/dev/null'

@@ -44,6 +44,15 @@ class EventOffsets(NamedTuple):
     end: dict[TopicPartition, int]
 
 
+def by_partition(topics: Mapping[str, Mapping[str, int]]) -> dict[TopicPartition, int]:
+    """Return offsets, by topic and then by partition as Spark writes them, by both."""
+    return {
+        TopicPartition(topic, int(partition)): int(offset)
+        for topic, partitions in topics.items()
+        for partition, offset in partitions.items()
+    }
+
+
 async def event_offsets(kafka: KafkaConnection, topics: Mapping[str, int]) -> EventOffsets:
     """Return the offsets of existing topics.
 

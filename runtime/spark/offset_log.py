@@ -22,6 +22,7 @@ from typing import Final, Self
 from aiokafka import TopicPartition
 
 from runtime.errors import CheckpointUnusable
+from runtime.kafka.offsets import by_partition
 from runtime.spark.checkpoint import CheckpointDirectory
 
 _VERSION: Final = "v1"
@@ -58,12 +59,7 @@ class Batch:
             topics = json.loads(*sources)
             if not topics or not all(isinstance(of_topic, dict) for of_topic in topics.values()):
                 raise ValueError(f"{sources[0]} is no topic's")
-            ends = {
-                TopicPartition(topic, int(partition)): int(end)
-                for topic, of_topic in topics.items()
-                for partition, end in of_topic.items()
-            }
-            return cls(number, metadata, ends)
+            return cls(number, metadata, by_partition(topics))
         except (ValueError, TypeError, AttributeError) as error:
             raise CheckpointUnusable(f"the offsets of batch {number} cannot be read: {error}") from error
 

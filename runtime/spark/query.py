@@ -12,6 +12,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from runtime.errors import QueryFailed
 from runtime.kafka.inspected import Judged
+from runtime.kafka.offsets import by_partition
 from runtime.spark.session import translated
 
 EVENTS: Final = "events"
@@ -134,9 +135,4 @@ def running(query: StreamQuery) -> Iterator[StreamQuery]:
 def _offsets(progress: Mapping[str, Any], which: str) -> dict[TopicPartition, int]:
     """Return a progress event's offsets of one kind, by partition of the sources; none of files."""
     offsets = progress["sources"][0][which] or {}
-    return {
-        TopicPartition(topic, int(partition)): offset
-        for topic, partitions in offsets.items()
-        if isinstance(partitions, dict)
-        for partition, offset in partitions.items()
-    }
+    return by_partition({topic: each for topic, each in offsets.items() if isinstance(each, dict)})

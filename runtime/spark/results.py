@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Row, Window
@@ -201,8 +203,8 @@ class Results:
 
     def _offsets_as_json(self) -> Column:
         here: list[Column] = []
-        for source in self.sources:
-            of_source = [F.col(name).alias(str(at)) for each, at, name in self._places() if each is source]
+        for source, places in groupby(self._places(), itemgetter(0)):
+            of_source = [F.col(name).alias(str(partition)) for _, partition, name in places]
             # Fields that are null are left out.
             here += [F.lit(f'{"," if here else "{"}"{source.topic_id}":'), F.to_json(F.struct(*of_source))]
         older = F.coalesce(F.concat(F.lit(","), F.col(f"{_MADE}older")), F.lit(""))

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -29,7 +29,6 @@ from runtime.kafka.offsets import EventOffsets
 from runtime.kafka.unreadable import OffsetRange, Record, Run, fewer, find_runs, read_piece, steps
 from runtime.spark.offset_log import OffsetLog
 from runtime.spark.query import BatchReport, StreamQuery, running
-from runtime.spark.results import SourceTopic
 from runtime.stream.work import Work
 
 logger = logging.getLogger(__name__)
@@ -74,7 +73,7 @@ class PassOver:
             return False
         runs = {at: fewer(of_partition) for at, of_partition in found.items()}
         _say(runs)
-        self.note(list(_passed(self.work.sources, runs)))
+        self.note(list(_passed(self.work.topic_ids, runs)))
         self._have_a_plan(log)
         for step in steps(ranges, runs):
             log.plan(step.ends)
@@ -152,8 +151,7 @@ def _ahead(log: OffsetLog, offsets: EventOffsets) -> dict[TopicPartition, Offset
     }
 
 
-def _passed(sources: Sequence[SourceTopic], runs: Mapping[TopicPartition, list[Run]]) -> Iterator[Judged]:
-    topic_ids = {source.topic: source.topic_id for source in sources}
+def _passed(topic_ids: Mapping[str, str], runs: Mapping[TopicPartition, list[Run]]) -> Iterator[Judged]:
     for (topic, partition), found in runs.items():
         for each in found:
             yield Judged(topic, topic_ids[topic], partition, each.first, each.past, unusable=True, unreadable=True)

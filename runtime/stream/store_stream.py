@@ -294,7 +294,7 @@ class StoreStream:
     def count(self, work: Work, report: BatchReport) -> None:
         """Take the counts of a finished batch into the status, and what it has looked at for the dead letters."""
         if self._letters is not None:
-            self._letters.note(report.judged({source.topic: source.topic_id for source in work.sources}))
+            self._letters.note(report.judged(work.topic_ids))
             self._letters_are_due = True
         if (committed := work.log.ends_of(report.batch)) not in (None, report.positions):
             raise GenerationOutdated(

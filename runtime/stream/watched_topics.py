@@ -51,8 +51,7 @@ class WatchedTopics:
         self._topology = topology
         self._sources = topology.source_topics
         self._results = store.topic
-        tables = [table.topic for table in topology.tables]
-        self._all = [*self._sources, *tables, self._results]
+        self._all = [*topology.inputs, self._results]
         self._stop = stop
         self._check_stop = check_stop
         self._settings = WatchedSettings(kafka, topology)

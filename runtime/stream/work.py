@@ -56,6 +56,11 @@ class Work:
         """How results of this generation are made."""
         return Results(self.store, self.sources, self.generation.number)
 
+    @property
+    def topic_ids(self) -> dict[str, str]:
+        """The ids of the sources' topics, by their names."""
+        return {source.topic: source.topic_id for source in self.sources}
+
     # Queries
 
     def catch_up(self, joined: Mapping[str, DataFrame], narrow: Callable[[DataFrame], DataFrame]) -> StreamQuery:
@@ -72,7 +77,7 @@ class Work:
     ) -> StreamQuery:
         """Start in real time, with batches of so many seconds; arguments as for `catch_up`."""
         with translated():
-            parts = self._parts(self.spark.events(self._topics, catching_up=False), joined, narrow, None)
+            parts = self._parts(self.spark.events(list(self.topic_ids), catching_up=False), joined, narrow, None)
             return self._start(self.results.of_parts(parts), {"realTime": f"{interval_s} seconds"})
 
     def at_pace(
@@ -112,11 +117,7 @@ class Work:
 
     def _events(self) -> DataFrame:
         with translated():
-            return self.spark.events(self._topics, catching_up=True)
-
-    @property
-    def _topics(self) -> list[str]:
-        return [source.topic for source in self.sources]
+            return self.spark.events(list(self.topic_ids), catching_up=True)
 
     def _bounded(
         self,

@@ -88,9 +88,9 @@ class TopologyDriver:
             ValueError: the topology does not read the topic, or the source has no such partition.
         """
         sources = {source.topic: source for source in self.topology.sources}
-        there = [*sources, *(table.topic for table in self.topology.tables)]
-        if topic not in there:
-            raise ValueError(f"topology {self.topology.name} does not read {topic}: it reads {', '.join(there)}")
+        if topic not in self.topology.inputs:
+            there = ", ".join(self.topology.inputs)
+            raise ValueError(f"topology {self.topology.name} does not read {topic}: it reads {there}")
         if not 0 <= partition < (sources[topic].partitions if topic in sources else 1):
             raise ValueError(f"topic {topic} has no partition {partition} here")
         for value in values:

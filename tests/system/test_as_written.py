@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pytest
 from tests.drivers.as_written import Reader, copy_of_the_project, need_free
 from tests.drivers.markdown import ROOT, Document
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.usefixtures("at_a_terminal")]
 
 PORTS = (7000, 7001, 7002, 9092)
 
@@ -25,10 +24,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def reader(project: Path) -> Iterator[Reader]:
     need_free(*PORTS)
-    # As at a terminal, also where the tests are run in the background: what they start has to end with Ctrl-C.
-    usual = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield Reader(project)
-    signal.signal(signal.SIGINT, usual)
     need_free(*PORTS)
 
 

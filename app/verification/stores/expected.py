@@ -85,7 +85,7 @@ class StoresExpectation:
         shown = InMemory(self._topology, 1, {topic: self._inputs.described[topic].partitions for topic in tables})
         for topic in tables:
             asyncio.run(self._read_table(shown, topic, _ranges(offsets[topic])))
-        ranges = {source.topic: _ranges(offsets[source.topic]) for source in self._topology.sources}
+        ranges = {topic: _ranges(offsets[topic]) for topic in self._topology.source_topics}
         records, found = past_unreadable(
             lambda: self._compute(shown, _Events(_union(starmap(self._spark.records, ranges.items())), 0)),
             lambda: self._compute_past_unreadable(shown, ranges),
@@ -108,17 +108,16 @@ class StoresExpectation:
         self, shown: InMemory, ranges: Mapping[str, Mapping[int, OffsetRange]]
     ) -> tuple[int, int] | None:
         """Compute where Spark cannot read every record; None when it is not for that."""
-        parts: list[DataFrame] = []
-        unreadable, is_for_that = 0, False
-        for topic, of_topic in ranges.items():
-            apart = read_apart(self._kafka, topic, of_topic)
-            if apart is None:
-                parts.append(self._spark.records(topic, of_topic))
-                continue
-            is_for_that = True
-            parts += [in_memory(self._spark, apart.readable), *read_around(self._spark, topic, of_topic, apart.spans)]
-            unreadable += len(apart.records) - len(apart.readable)
-        return self._compute(shown, _Events(_union(parts), unreadable)) if is_for_that else None
+        found = {topic: read_apart(self._kafka, topic, of_topic) for topic, of_topic in ranges.items()}
+        aparts = {topic: apart for topic, apart in found.items() if apart is not None}
+        if not aparts:
+            return None
+        parts = [self._spark.records(topic, of_topic) for topic, of_topic in ranges.items() if topic not in aparts]
+        for topic, apart in aparts.items():
+            around = read_around(self._spark, topic, ranges[topic], apart.spans)
+            parts += [in_memory(self._spark, apart.readable), *around]
+        unreadable = sum(len(apart.records) - len(apart.readable) for apart in aparts.values())
+        return self._compute(shown, _Events(_union(parts), unreadable))
 
     def _compute(self, shown: InMemory, source: _Events) -> tuple[int, int]:
         """Compute the results of every store; return how many records there are, and how many cannot be used."""
