@@ -26,7 +26,10 @@ _OFFSET_TRIES: Final = 2
 def read_options(kafka: KafkaConnection) -> dict[str, str]:
     """Return the options of Spark's source, but for what is read."""
     own = {"kafkaConsumer.pollTimeoutMs": str(_POLL_MS), "fetchOffset.numRetries": str(_OFFSET_TRIES)}
-    return _prefixed(_client(kafka)) | own
+    # Kafka's admin client gives up a call to a server that says nothing, but seldom the connection, and then asks the
+    # same server again: its limits for the two end in the same millisecond.
+    idle = {"connections.max.idle.ms": str(_REQUEST_MS)}
+    return _prefixed(_client(kafka) | idle) | own
 
 
 def write_options(kafka: KafkaConnection) -> dict[str, str]:

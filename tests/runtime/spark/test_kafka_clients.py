@@ -22,6 +22,11 @@ def test_a_call_lasts_until_each_server_of_the_list_may_have_been_silent(options
     assert int(options["kafka.socket.connection.setup.timeout.max.ms"]) <= one_ms <= 10_000
 
 
+def test_a_source_lets_go_of_a_server_that_says_nothing_for_the_time_of_a_request() -> None:
+    options = read_options(KAFKA)
+    assert options["kafka.connections.max.idle.ms"] == options["kafka.request.timeout.ms"]
+
+
 def test_a_sink_gives_up_what_no_server_takes() -> None:
     options = write_options(KAFKA)
     assert options["kafka.max.block.ms"] == options["kafka.default.api.timeout.ms"]
