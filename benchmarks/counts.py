@@ -1,4 +1,4 @@
-"""How a store of counts does: a backlog, a restore of a million keys, what these take in memory, and reads of one.
+"""How a store of counts does: a backlog, how fresh, a restore of a million keys, memory, and reads of one row.
 
     .venv/bin/python -m benchmarks.counts
 
@@ -8,15 +8,21 @@ Needs wrk. The topology is `event-counts`, with the service's default settings.
 from __future__ import annotations
 
 import asyncio
+import json
 import multiprocessing
+import statistics
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from random import Random
+from typing import ClassVar
+
+import uvloop
 
 from benchmarks.figures import Figure, markdown
-from benchmarks.load import PARTITIONS, SEED, SENDERS, producer, send_values
+from benchmarks.freshness import SECONDS, WARM_UP_S, shown_after_ms
+from benchmarks.load import PARTITIONS, SEED, SENDERS, producer, send_values, sending
 from benchmarks.loaded import DEFAULTS, LOOK_EVERY_S, installed, pin
 from benchmarks.process_tree import ProcessTree
 from benchmarks.reads import CORE, figures, read
@@ -31,8 +37,40 @@ EVENTS = 2_000_000
 KEYS = 100_000
 MANY_KEYS = 1_000_000
 SAMPLE = 200
+RATE = 1_000
 STORE = "/stores/event-counts-store"
 _CHUNK = 20_000
+
+
+class Everybody:
+    """Events of all keys, that are sent beside the one whose row is looked at."""
+
+    topic: ClassVar[str] = EVENT_COUNTS.events.topic
+
+    def values(self) -> Iterator[bytes]:
+        """Yield them, without an end."""
+        dice = Random(SEED)
+        while True:
+            yield b"e%d" % dice.randrange(KEYS)
+
+
+class Own:
+    """One event, again and again, and its count."""
+
+    topic = EVENT_COUNTS.events.topic
+    path = f"{STORE}/keys/own"
+
+    def __init__(self) -> None:
+        self._sent = 0
+
+    def next(self) -> tuple[float, bytes]:
+        """Return the event, and how often it has come then."""
+        self._sent += 1
+        return self._sent, b"own"
+
+    def shown(self, body: bytes) -> float:
+        """Return how often it has come."""
+        return float(json.loads(body)["count"])
 
 
 def run() -> Iterator[Figure]:
@@ -43,7 +81,7 @@ def run() -> Iterator[Figure]:
 
 def _backlog() -> Iterator[Figure]:
     events = Random(SEED).choices(range(KEYS), k=EVENTS)
-    with _started(events) as replicas:
+    with _started(events) as (kafka, replicas):
         counts = Counter(events)
         began_s = time.monotonic()
         (instance,) = replicas.add()
@@ -54,9 +92,18 @@ def _backlog() -> Iterator[Figure]:
         yield Figure("CPU time of instance and JVM", "s", [cpu_s])
         yield Figure("peak memory of both", "MB", [tree.peak_mb], 0)
 
+        instance.wait_for_real_time()
+        own = Own()
+        with sending(kafka, RATE, Everybody()):
+            uvloop.run(shown_after_ms(kafka, instance.address, own, WARM_UP_S))
+            shown_ms = uvloop.run(shown_after_ms(kafka, instance.address, own, SECONDS))
+        cuts = statistics.quantiles(shown_ms, n=100)
+        yield Figure(f"{RATE:,} ev/s: until HTTP shows a count, p50", "ms", [cuts[49]])
+        yield Figure(f"{RATE:,} ev/s: until HTTP shows a count, p99", "ms", [cuts[98]])
+
 
 def _many_keys() -> Iterator[Figure]:
-    with _started(range(MANY_KEYS)) as replicas:
+    with _started(range(MANY_KEYS)) as (_, replicas):
         counts = Counter(range(MANY_KEYS))
         (instance,) = replicas.add()
         _wait_until_counted(instance, counts)
@@ -68,7 +115,11 @@ def _many_keys() -> Iterator[Figure]:
         _wait_until_counted(instance, counts)
         yield Figure(f"start without its state, {MANY_KEYS:,} rows served", "s", [time.monotonic() - began_s])
 
+        instance.wait_for_real_time()
+        began_s = time.monotonic()
         (other,) = replicas.add()
+        wait_until(lambda: _restored(other) == PARTITIONS, "all is restored", every_s=LOOK_EVERY_S)
+        yield Figure(f"a second instance, {MANY_KEYS:,} rows restored", "s", [time.monotonic() - began_s])
         replicas.wait_until_settled()
         (without,) = replicas.others
         yield Figure(
@@ -82,7 +133,7 @@ def _many_keys() -> Iterator[Figure]:
 
 
 @contextmanager
-def _started(events: Sequence[int]) -> Iterator[Replicas]:
+def _started(events: Sequence[int]) -> Iterator[tuple[KafkaConnection, Replicas]]:
     """Have a broker with the events, and no instance yet."""
     with installed() as (directory, broker):
         asyncio.run(create_missing(broker.connection, [*inputs_of(EVENT_COUNTS), *outputs_of(EVENT_COUNTS)]))
@@ -90,7 +141,7 @@ def _started(events: Sequence[int]) -> Iterator[Replicas]:
         with multiprocessing.get_context("spawn").Pool(SENDERS) as pool:
             pool.starmap(_send, shares)
         with Replicas(directory, broker.bootstrap_servers, TOPOLOGY=EVENT_COUNTS.name, **DEFAULTS) as replicas:
-            yield replicas
+            yield broker.connection, replicas
 
 
 def _wait_until_counted(instance: Instance, counts: Counter[int]) -> None:
@@ -105,6 +156,12 @@ def _wait_until_counted(instance: Instance, counts: Counter[int]) -> None:
         )
 
     wait_until(are_counted, "all is counted", every_s=LOOK_EVERY_S)
+
+
+def _restored(instance: Instance) -> int:
+    """Return how many copies of an instance have been filled to their ends."""
+    lines = instance.get("/metrics").text.splitlines()
+    return sum(line.startswith("leaderboard_store_restored{") and line.endswith(" 1.0") for line in lines)
 
 
 def _send(kafka: KafkaConnection, part: int, events: Sequence[int]) -> None:

@@ -20,7 +20,7 @@ import statistics
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import uvloop
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
@@ -42,6 +42,40 @@ WARM_UP_S = 10.0
 PAUSE_S = 0.01
 READ_EVERY_S = 0.001
 GIVE_UP_S = 60.0
+
+
+class Probe(Protocol):
+    """An event that is sent, and the row that shows it; of each topology its own.
+
+    Attributes:
+        topic: where it is sent.
+        path: of the row.
+    """
+
+    topic: str
+    path: str
+
+    def next(self) -> tuple[float, bytes]:
+        """Return the next event, and the number that the row has from then on."""
+
+    def shown(self, body: bytes) -> float:
+        """Return the number that a row has."""
+
+
+class OwnBoard:
+    """A new best score of a board of its own."""
+
+    topic = SCORE_EVENTS
+    path = f"/leaderboard/{OWN_PRODUCT}?limit=1"
+
+    def next(self) -> tuple[float, bytes]:
+        """Return a score above those before it."""
+        score = _next_score()
+        return score, _event(score)
+
+    def shown(self, body: bytes) -> float:
+        """Return the best score."""
+        return float(json.loads(body)[0]["score"])
 
 
 class Stages(NamedTuple):
@@ -71,9 +105,9 @@ def measure(system: Loaded, address: str, rate: int, what: str) -> Iterator[Figu
     """Yield the figures of one rate of events."""
     kafka = system.broker.connection
     with sending(kafka, rate, Load(products=OWN_PRODUCT - 1, seed=rate)):
-        uvloop.run(_shown_ms(kafka, address, WARM_UP_S))
+        uvloop.run(shown_after_ms(kafka, address, OwnBoard(), WARM_UP_S))
         before, began_s = events_sent(kafka), time.perf_counter()
-        shown_ms = sorted(uvloop.run(_shown_ms(kafka, address, SECONDS)))
+        shown_ms = sorted(uvloop.run(shown_after_ms(kafka, address, OwnBoard(), SECONDS)))
         # Without those that were sent in order to see when they are shown.
         sent = events_sent(kafka) - before - len(shown_ms)
         sent_per_s = sent / (time.perf_counter() - began_s)
@@ -106,18 +140,18 @@ def sent_at_any_moment(tries_ms: Sequence[float], period_ms: float) -> list[floa
     return [*tries_ms, *kept_back_ms]
 
 
-async def _shown_ms(kafka: KafkaConnection, address: str, seconds: float) -> list[float]:
-    """Send a score, read until it is shown, and begin again; return how long each took, in milliseconds."""
-    connection, path = Connection(address), f"/leaderboard/{OWN_PRODUCT}?limit=1"
+async def shown_after_ms(kafka: KafkaConnection, address: str, probe: Probe, seconds: float) -> list[float]:
+    """Send an event, read until it is shown, and begin again; return how long each took, in milliseconds."""
+    connection = Connection(address)
     taken_ms: list[float] = []
     async with producer(kafka) as sender:
         end_s = time.perf_counter() + seconds
         while time.perf_counter() < end_s:
-            score = _next_score()
+            number, event = probe.next()
             began_s = time.perf_counter()
-            await sender.send(SCORE_EVENTS, _event(score))
-            while await _best(connection, path) < score:
-                assert time.perf_counter() - began_s < GIVE_UP_S, f"score {score} was not shown"
+            await sender.send(probe.topic, event)
+            while await _shown(connection, probe) < number:
+                assert time.perf_counter() - began_s < GIVE_UP_S, f"{event!r} was not shown"
                 await asyncio.sleep(READ_EVERY_S)
             taken_ms.append((time.perf_counter() - began_s) * 1000)
             await asyncio.sleep(PAUSE_S)
@@ -162,9 +196,9 @@ def _event(score: float) -> bytes:
     return b'{"score":%r,"product_id":%d,"player_id":1}' % (score, OWN_PRODUCT)
 
 
-async def _best(connection: Connection, path: str) -> float:
-    reply = await connection.get(path)
-    return float(json.loads(reply.body)[0]["score"]) if reply.status == 200 else 0.0
+async def _shown(connection: Connection, probe: Probe) -> float:
+    reply = await connection.get(probe.path)
+    return probe.shown(reply.body) if reply.status == 200 else 0.0
 
 
 def main() -> None:

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate, islice
 from multiprocessing.synchronize import Event
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -44,6 +44,17 @@ _TICK_S = 0.005
 _PART_AT_A_RATE = SENDERS
 
 
+class AtARate(Protocol):
+    """What another process sends at a rate."""
+
+    @property
+    def topic(self) -> str:
+        """Where to."""
+
+    def values(self) -> Iterator[bytes]:
+        """Yield the events as they stand in the topic, without an end."""
+
+
 @dataclass(frozen=True)
 class Load:
     """What is sent.
@@ -59,6 +70,12 @@ class Load:
     players: int = 100_000
     products: int = 1_000
     seed: int = SEED
+
+    topic: ClassVar[str] = SCORE_EVENTS
+
+    def values(self) -> Iterator[bytes]:
+        """Yield the events that are sent at a rate, without an end."""
+        return (each for chunk in self.scores(sys.maxsize, _PART_AT_A_RATE) for each in chunk.values())
 
     def scores(self, events: int, part: int = 0) -> Iterator[Scores]:
         """Yield so many events in chunks. Each part is another stream of events."""
@@ -153,7 +170,7 @@ def events_sent(kafka: KafkaConnection) -> int:
 
 
 @contextmanager
-def sending(kafka: KafkaConnection, rate: int, load: Load) -> Iterator[None]:
+def sending(kafka: KafkaConnection, rate: int, load: AtARate) -> Iterator[None]:
     """Have another process send so many events a second while the block runs."""
     context = multiprocessing.get_context("spawn")
     stop = context.Event()
@@ -215,14 +232,14 @@ async def _send_scores(kafka: KafkaConnection, chunks: Iterable[Scores], part: i
         await sender.flush()
 
 
-def _be_sender(kafka: KafkaConnection, rate: int, load: Load, stop: Event) -> None:
+def _be_sender(kafka: KafkaConnection, rate: int, load: AtARate, stop: Event) -> None:
     # As from another machine: Linux shares out the cores among sessions.
     os.setsid()
     asyncio.run(_send_at(kafka, rate, load, stop))
 
 
-async def _send_at(kafka: KafkaConnection, rate: int, load: Load, stop: Event) -> None:
-    values = (each for chunk in load.scores(sys.maxsize, _PART_AT_A_RATE) for each in chunk.values())
+async def _send_at(kafka: KafkaConnection, rate: int, load: AtARate, stop: Event) -> None:
+    values = load.values()
     async with producer(kafka, max_batch_size=_BATCH_BYTES) as sender:
         began_s, sent = time.monotonic(), 0
         while not stop.is_set():
@@ -230,7 +247,7 @@ async def _send_at(kafka: KafkaConnection, rate: int, load: Load, stop: Event) -
             for partition in range(PARTITIONS):
                 count = (due - sent + partition) // PARTITIONS
                 if count:
-                    await send_values(sender, SCORE_EVENTS, partition, islice(values, count))
+                    await send_values(sender, load.topic, partition, islice(values, count))
             sent = due
             await asyncio.sleep(_TICK_S)
 
