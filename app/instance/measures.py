@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from runtime.copies.copies import Copies
 from runtime.errors import BrokerUnavailable
 from runtime.kafka.connection import KafkaConnection
-from runtime.kafka.offsets import event_offsets
+from runtime.kafka.offsets import partition_offsets
 from runtime.measures import Measures
 from runtime.serving.local_view import LocalView
 from runtime.stream.status import StreamStatus
@@ -68,7 +68,7 @@ class InstanceMeasures:
         try:
             async with asyncio.timeout(_SAMPLE_EVERY_S):
                 partitions = Counter(at.topic for at in stream.positions)
-                offsets = await event_offsets(self._kafka, partitions)
+                offsets = await partition_offsets(self._kafka, partitions)
         except (BrokerUnavailable, TimeoutError):
             # Not known: the sample is left out. Those who need Kafka to work say that it does not answer.
             return None

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+
+from aiokafka import TopicPartition
 
 from app.errors import NotComparable
 from runtime.errors import TopicMissing
 from runtime.kafka.connection import KafkaConnection
 from runtime.kafka.ids import TopicDescription, topic_ids
-from runtime.kafka.offsets import TopicOffsets, topic_offsets
+from runtime.kafka.offsets import PartitionOffsets, partition_offsets
 
 
 class Inputs:
@@ -29,8 +31,8 @@ class Inputs:
         self._topic_ids: dict[str, str] = {}
         self.described: dict[str, TopicDescription] = {}
 
-    def offsets(self) -> dict[str, TopicOffsets]:
-        """Return where each topic begins and ends now.
+    def offsets(self) -> PartitionOffsets:
+        """Return where the topics begin and end now.
 
         Raises:
             BrokerUnavailable: Kafka cannot be reached or did not answer in time.
@@ -39,7 +41,15 @@ class Inputs:
         """
         return asyncio.run(self._offsets())
 
-    async def _offsets(self) -> dict[str, TopicOffsets]:
+    def begins(self, names: Collection[str]) -> dict[TopicPartition, int]:
+        """Return where some of the topics begin now, of the partitions that they had before.
+
+        Raises:
+            BrokerUnavailable: Kafka cannot be reached or did not answer in time.
+        """
+        return asyncio.run(partition_offsets(self._kafka, self._partitions(names))).begin
+
+    async def _offsets(self) -> PartitionOffsets:
         found = await topic_ids(self._kafka, self._names)
         missing = sorted(set(self._names) - found.keys())
         if missing:
@@ -48,4 +58,7 @@ class Inputs:
             if self._topic_ids.setdefault(topic, description.topic_id) != description.topic_id:
                 raise NotComparable(f"topic {topic} was created anew meanwhile; verify once more")
         self.described = dict(found)
-        return {name: await topic_offsets(self._kafka, name, found[name].partitions) for name in self._names}
+        return await partition_offsets(self._kafka, self._partitions(self._names))
+
+    def _partitions(self, names: Collection[str]) -> dict[str, int]:
+        return {name: self.described[name].partitions for name in names}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -37,11 +37,25 @@ class TopicOffsets(NamedTuple):
     end: dict[int, int]
 
 
-class EventOffsets(NamedTuple):
+class OffsetRange(NamedTuple):
+    """Offsets of one partition: from the first on, up to before the end."""
+
+    begin: int
+    end: int
+
+
+Ranges = Mapping[TopicPartition, OffsetRange]
+
+
+class PartitionOffsets(NamedTuple):
     """Offsets of several topics by partition; see `TopicOffsets`."""
 
     begin: dict[TopicPartition, int]
     end: dict[TopicPartition, int]
+
+    def ranges(self, topics: Collection[str]) -> dict[TopicPartition, OffsetRange]:
+        """Return all that some of the topics hold."""
+        return {at: OffsetRange(begin, self.end[at]) for at, begin in self.begin.items() if at.topic in topics}
 
 
 def by_partition(topics: Mapping[str, Mapping[str, int]]) -> dict[TopicPartition, int]:
@@ -53,7 +67,7 @@ def by_partition(topics: Mapping[str, Mapping[str, int]]) -> dict[TopicPartition
     }
 
 
-async def event_offsets(kafka: KafkaConnection, topics: Mapping[str, int]) -> EventOffsets:
+async def partition_offsets(kafka: KafkaConnection, topics: Mapping[str, int]) -> PartitionOffsets:
     """Return the offsets of existing topics.
 
     Args:
@@ -69,20 +83,20 @@ async def event_offsets(kafka: KafkaConnection, topics: Mapping[str, int]) -> Ev
         async with kafka_errors(kafka):
             await consumer.start()
             wanted = [TopicPartition(topic, number) for topic, many in topics.items() for number in range(many)]
-            return EventOffsets(await consumer.beginning_offsets(wanted), await consumer.end_offsets(wanted))
+            return PartitionOffsets(await consumer.beginning_offsets(wanted), await consumer.end_offsets(wanted))
     finally:
         await stop_client(consumer)
 
 
 async def topic_offsets(kafka: KafkaConnection, topic: str, partitions: int) -> TopicOffsets:
-    """Return the offsets of an existing topic; see `event_offsets`.
+    """Return the offsets of an existing topic; see `partition_offsets`.
 
     Args:
         kafka: how to connect.
         topic: which topic.
         partitions: how many it has.
     """
-    found = await event_offsets(kafka, {topic: partitions})
+    found = await partition_offsets(kafka, {topic: partitions})
     return TopicOffsets(*({at.partition: offset for at, offset in offsets.items()} for offsets in found))
 
 

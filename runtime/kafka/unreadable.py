@@ -23,6 +23,7 @@ from runtime.errors import BrokerUnavailable
 from runtime.kafka.clients import reading
 from runtime.kafka.connection import KafkaConnection
 from runtime.kafka.errors import kafka_errors
+from runtime.kafka.offsets import OffsetRange, Ranges
 from runtime.records import FURTHEST_MS, LARGEST_BYTES, TIMESTAMP_REASON, TOO_LARGE
 
 Record: TypeAlias = "ConsumerRecord[bytes, bytes]"
@@ -41,13 +42,6 @@ _NEAR_OFFSETS: Final = 100_000
 
 _SIGNS: Final = ("ArithmeticException", "OutOfMemoryError", "Job aborted due to stage failure")
 """What a query ends with when it has met one. In real time all its tasks end, and any of them may tell first."""
-
-
-class OffsetRange(NamedTuple):
-    """Offsets of one partition: from the first on, up to before the end."""
-
-    begin: int
-    end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,23 +83,22 @@ def reason_of(record: Record) -> str | None:
 
 
 async def find_runs(
-    kafka: KafkaConnection, topic: str, ranges: Mapping[int, OffsetRange], check_stop: Callable[[], None] = lambda: None
-) -> dict[int, list[Run]]:
+    kafka: KafkaConnection, ranges: Ranges, check_stop: Callable[[], None] = lambda: None
+) -> dict[TopicPartition, list[Run]]:
     """Return the unreadable records of some partitions, in the order of their offsets; none of those without any.
 
     Args:
         kafka: how to connect.
-        topic: which topic.
-        ranges: where to look, by partition. Some 400,000 records are looked at in a second.
+        ranges: where to look. Some 400,000 records are looked at in a second.
         check_stop: called now and then; it raises when everything should end.
 
     Raises:
         BrokerUnavailable: Kafka cannot be reached or did not answer in time.
     """
-    looks = {partition: _Look(every) for partition, every in ranges.items()}
-    async for partition, records in read_ranges(kafka, topic, ranges, check_stop):
-        looks[partition].take(records)
-    return {partition: runs for partition, look in looks.items() if (runs := look.runs())}
+    looks = {at: _Look(every) for at, every in ranges.items()}
+    async for at, records in read_ranges(kafka, ranges, check_stop):
+        looks[at].take(records)
+    return {at: runs for at, look in looks.items() if (runs := look.runs())}
 
 
 class _Look:
@@ -139,10 +132,10 @@ class _Look:
 
 
 async def read_ranges(
-    kafka: KafkaConnection, topic: str, ranges: Mapping[int, OffsetRange], check_stop: Callable[[], None] = lambda: None
-) -> AsyncGenerator[tuple[int, list[Record]], None]:
+    kafka: KafkaConnection, ranges: Ranges, check_stop: Callable[[], None] = lambda: None
+) -> AsyncGenerator[tuple[TopicPartition, list[Record]], None]:
     """Yield the committed records of some partitions, a list at a time; see `find_runs`."""
-    left = {TopicPartition(topic, number): each.end for number, each in ranges.items() if each.begin < each.end}
+    left = {at: every.end for at, every in ranges.items() if every.begin < every.end}
     if not left:
         return
     moved_at_s = time.monotonic()
@@ -150,20 +143,21 @@ async def read_ranges(
     async with reader as consumer, kafka_errors(kafka):
         consumer.assign(list(left))
         for at in left:
-            consumer.seek(at, ranges[at.partition].begin)
+            consumer.seek(at, ranges[at].begin)
         before = dict.fromkeys(left, -1)
         while left:
             check_stop()
             found = await consumer.getmany(*left, timeout_ms=_POLL_MS)
             for at, records in found.items():
-                yield at.partition, [record for record in records if record.offset < left[at]]
+                yield at, [record for record in records if record.offset < left[at]]
             # By positions: the end of a transaction has an offset, and is no record.
             now = {at: await consumer.position(at) for at in left}
             left = {at: end for at, end in left.items() if now[at] < end}
             if now != before:
                 before, moved_at_s = now, time.monotonic()
             elif time.monotonic() - moved_at_s > _REQUEST_TIMEOUT_MS / 1000:
-                raise BrokerUnavailable(f"{topic} cannot be read from these offsets on: {now}")
+                where = ", ".join(f"{at.topic}/{at.partition} from offset {now[at]}" for at in left)
+                raise BrokerUnavailable(f"these cannot be read on: {where}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,29 +170,27 @@ class Piece:
     """
 
     records: list[Record]
-    ends: dict[int, int]
+    ends: dict[TopicPartition, int]
 
 
-async def read_piece(
-    kafka: KafkaConnection, topic: str, ranges: Mapping[int, OffsetRange], check_stop: Callable[[], None] = lambda: None
-) -> Piece:
+async def read_piece(kafka: KafkaConnection, ranges: Ranges, check_stop: Callable[[], None] = lambda: None) -> Piece:
     """Return the first records of some partitions, as many as are taken at once; arguments as for `find_runs`."""
     records: list[Record] = []
-    ends, size = {partition: every.begin for partition, every in ranges.items()}, 0
-    async with aclosing(read_ranges(kafka, topic, ranges, check_stop)) as lists:
-        async for partition, found in lists:
+    ends, size = {at: every.begin for at, every in ranges.items()}, 0
+    async with aclosing(read_ranges(kafka, ranges, check_stop)) as lists:
+        async for at, found in lists:
             readable = [record for record in found if reason_of(record) is None]
             records += readable
             size += sum(len(record.key or b"") + len(record.value or b"") for record in readable)
-            ends[partition] = found[-1].offset + 1 if found else ends[partition]
+            ends[at] = found[-1].offset + 1 if found else ends[at]
             if len(records) >= _RECORDS_AT_ONCE or size >= _BYTES_AT_ONCE:
                 return Piece(records, ends)
-    return Piece(records, {partition: every.end for partition, every in ranges.items()})
+    return Piece(records, {at: every.end for at, every in ranges.items()})
 
 
-def spans_of(runs: Mapping[int, list[Run]]) -> dict[int, OffsetRange]:
+def spans_of(runs: Mapping[TopicPartition, list[Run]]) -> dict[TopicPartition, OffsetRange]:
     """Return everything from the first unreadable record of a partition to behind the last."""
-    return {partition: OffsetRange(found[0].first, found[-1].past) for partition, found in runs.items()}
+    return {at: OffsetRange(found[0].first, found[-1].past) for at, found in runs.items()}
 
 
 def fewer(runs: list[Run]) -> list[Run]:
@@ -232,7 +224,7 @@ class Step(NamedTuple):
     mixed: dict[TopicPartition, OffsetRange]
 
 
-def steps(ranges: Mapping[TopicPartition, OffsetRange], runs: Mapping[TopicPartition, list[Run]]) -> Iterator[Step]:
+def steps(ranges: Ranges, runs: Mapping[TopicPartition, list[Run]]) -> Iterator[Step]:
     """Yield how to get through some partitions, so that no step reads an unreadable record and each other one is read.
 
     Args:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import reduce
@@ -21,16 +21,8 @@ from pyspark.sql import DataFrame
 from runtime.errors import QueryFailed
 from runtime.kafka.connection import KafkaConnection
 from runtime.kafka.ids import topic_ids
-from runtime.kafka.offsets import TopicOffsets, topic_offsets
-from runtime.kafka.unreadable import (
-    OffsetRange,
-    Record,
-    find_runs,
-    may_be_of_a_record,
-    read_ranges,
-    reason_of,
-    spans_of,
-)
+from runtime.kafka.offsets import OffsetRange, Ranges, partition_offsets
+from runtime.kafka.unreadable import Record, find_runs, may_be_of_a_record, read_ranges, reason_of, spans_of
 from runtime.records import TIMESTAMP_REASON, TOO_LARGE
 from runtime.spark.session import TASKS_BESIDE, Spark
 
@@ -43,14 +35,14 @@ _HEADERS: Final = pa.list_(pa.struct({"key": pa.string(), "value": pa.binary()}.
 
 @dataclass(frozen=True, slots=True)
 class Apart:
-    """What Spark must not read of some ranges of a topic.
+    """What Spark must not read of some ranges of topics.
 
     Attributes:
         spans: from the first unreadable record to behind the last, by partition.
         records: all that lie there.
     """
 
-    spans: Mapping[int, OffsetRange]
+    spans: Ranges
     records: list[Record]
 
     @property
@@ -87,42 +79,42 @@ def past_unreadable(read: Callable[[], T], read_past: Callable[[], T | None]) ->
         return found
 
 
-def read_apart(kafka: KafkaConnection, topic: str, ranges: Mapping[int, OffsetRange]) -> Apart | None:
+def read_apart(kafka: KafkaConnection, ranges: Ranges) -> Apart | None:
     """Return what Spark must not read, None when it can read everything. Also where an event loop runs.
 
     Raises:
         BrokerUnavailable: Kafka cannot be reached or did not answer in time.
     """
     with ThreadPoolExecutor(1) as beside:
-        return beside.submit(asyncio.run, _read_apart(kafka, topic, ranges)).result()
+        return beside.submit(asyncio.run, _read_apart(kafka, ranges)).result()
 
 
-async def _read_apart(kafka: KafkaConnection, topic: str, ranges: Mapping[int, OffsetRange]) -> Apart | None:
-    spans = spans_of(await find_runs(kafka, topic, ranges))
+async def _read_apart(kafka: KafkaConnection, ranges: Ranges) -> Apart | None:
+    spans = spans_of(await find_runs(kafka, ranges))
     if not spans:
         return None
     records: list[Record] = []
-    async for _, found in read_ranges(kafka, topic, spans):
+    async for _, found in read_ranges(kafka, spans):
         records.extend(found)
     return Apart(spans, records)
 
 
-def around(ranges: Mapping[int, OffsetRange], spans: Mapping[int, OffsetRange]) -> list[dict[int, OffsetRange]]:
+def around(ranges: Ranges, spans: Ranges) -> list[Ranges]:
     """Return what lies before and behind the spans, as ranges that one read each takes; empty ones are left out."""
-    before = {p: OffsetRange(every.begin, spans[p].begin if p in spans else every.end) for p, every in ranges.items()}
-    behind = {p: OffsetRange(span.end, ranges[p].end) for p, span in spans.items()}
+    before = {
+        at: OffsetRange(every.begin, spans[at].begin if at in spans else every.end) for at, every in ranges.items()
+    }
+    behind = {at: OffsetRange(span.end, ranges[at].end) for at, span in spans.items()}
     return [
         found
         for part in (before, behind)
-        if (found := {p: every for p, every in part.items() if every.begin < every.end})
+        if (found := {at: every for at, every in part.items() if every.begin < every.end})
     ]
 
 
-def read_around(
-    spark: Spark, topic: str, ranges: Mapping[int, OffsetRange], spans: Mapping[int, OffsetRange]
-) -> list[DataFrame]:
+def read_around(spark: Spark, ranges: Ranges, spans: Ranges) -> list[DataFrame]:
     """Return what lies around the spans, as Spark's Kafka source gives it."""
-    return [spark.records(topic, part) for part in around(ranges, spans)]
+    return [spark.records(part) for part in around(ranges, spans)]
 
 
 def in_memory(spark: Spark, records: Iterable[Record]) -> DataFrame:
@@ -158,11 +150,11 @@ def with_published(spark: Spark, topic: str, use: Callable[[DataFrame], T]) -> T
 
     def use_past_unreadable() -> T | None:
         ranges = _whole(spark.settings.kafka, topic)
-        if (apart := read_apart(spark.settings.kafka, topic, ranges)) is None:
+        if (apart := read_apart(spark.settings.kafka, ranges)) is None:
             return None
         logger.warning("%s holds records that Spark cannot read: they are read apart", topic)
         # The stores take a result whatever its record's time is.
-        parts = [in_memory(spark, apart.of_fit_size), *read_around(spark, topic, ranges, apart.spans)]
+        parts = [in_memory(spark, apart.of_fit_size), *read_around(spark, ranges, apart.spans)]
         return use(
             reduce(DataFrame.union, [part.select("key", "value", "headers") for part in parts]).coalesce(TASKS_BESIDE)
         )
@@ -170,15 +162,14 @@ def with_published(spark: Spark, topic: str, use: Callable[[DataFrame], T]) -> T
     return past_unreadable(lambda: use(spark.published(topic)), use_past_unreadable)
 
 
-def _whole(kafka: KafkaConnection, topic: str) -> dict[int, OffsetRange]:
+def _whole(kafka: KafkaConnection, topic: str) -> Ranges:
     """Return all that a topic holds now."""
 
-    async def ask() -> TopicOffsets:
+    async def ask() -> Ranges:
         described = await topic_ids(kafka, [topic])
-        return await topic_offsets(kafka, topic, described[topic].partitions)
+        return (await partition_offsets(kafka, {topic: described[topic].partitions})).ranges([topic])
 
-    offsets = asyncio.run(ask())
-    return {partition: OffsetRange(begin, offsets.end[partition]) for partition, begin in offsets.begin.items()}
+    return asyncio.run(ask())
 
 
 def _header(header: tuple[str, bytes]) -> dict[str, str | bytes]:

@@ -34,7 +34,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from runtime.errors import QueryFailed, StateUnusable
 from runtime.kafka.connection import KafkaConnection
-from runtime.kafka.unreadable import OffsetRange
+from runtime.kafka.offsets import Ranges
 from runtime.spark.driver_jvm import SCALA_VERSION, SPARK_HOME, driver_command, forward_log, options_of, start_driver
 from runtime.spark.java_environment import java_environment, own_directories_only, what_bars
 from runtime.spark.kafka_clients import read_options, write_options
@@ -253,24 +253,23 @@ class Spark:
             .coalesce(TASKS_BESIDE)
         )
 
-    def records(self, topic: str, ranges: Mapping[int, OffsetRange]) -> DataFrame:
-        """Return some ranges of a topic, at least one, as a bounded read of what is committed.
-
-        Args:
-            topic: which topic.
-            ranges: by partition.
-        """
-        offsets = {
-            "startingOffsets": {partition: every.begin for partition, every in ranges.items()},
-            "endingOffsets": {partition: every.end for partition, every in ranges.items()},
-        }
+    def records(self, ranges: Ranges) -> DataFrame:
+        """Return some ranges of topics, at least one, as a bounded read of what is committed."""
+        partitions: dict[str, list[int]] = {}
+        begins: dict[str, dict[int, int]] = {}
+        ends: dict[str, dict[int, int]] = {}
+        for (topic, partition), (begin, end) in ranges.items():
+            partitions.setdefault(topic, []).append(partition)
+            begins.setdefault(topic, {})[partition] = begin
+            ends.setdefault(topic, {})[partition] = end
         return (
             self.session.read.format("kafka")
             .options(**read_options(self.settings.kafka), **COMMITTED_ONLY)
             .options(**_BOUNDED_OPTIONS)
             .option("includeHeaders", value=True)
-            .option("assign", json.dumps({topic: list(ranges)}))
-            .options(**{name: json.dumps({topic: at}) for name, at in offsets.items()})
+            .option("assign", json.dumps(partitions))
+            .option("startingOffsets", json.dumps(begins))
+            .option("endingOffsets", json.dumps(ends))
             .option("failOnDataLoss", "false")
             .load()
         )

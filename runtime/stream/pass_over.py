@@ -25,8 +25,8 @@ from pyspark.sql import DataFrame
 
 from runtime.errors import QueryFailed
 from runtime.kafka.inspected import Judged
-from runtime.kafka.offsets import EventOffsets
-from runtime.kafka.unreadable import OffsetRange, Record, Run, fewer, find_runs, read_piece, steps
+from runtime.kafka.offsets import OffsetRange, PartitionOffsets, Ranges
+from runtime.kafka.unreadable import Record, Run, fewer, find_runs, read_piece, steps
 from runtime.spark.offset_log import OffsetLog
 from runtime.spark.query import BatchReport, StreamQuery, running
 from runtime.stream.work import Work
@@ -56,7 +56,7 @@ class PassOver:
     count: Callable[[BatchReport], None]
     note: Callable[[list[Judged]], None]
 
-    def pass_over(self, offsets: EventOffsets) -> bool:
+    def pass_over(self, offsets: PartitionOffsets) -> bool:
         """Do so, and return whether there were any.
 
         Args:
@@ -68,7 +68,7 @@ class PassOver:
         """
         log = self.work.log
         ranges = _ahead(log, offsets)
-        found = self._find_runs(ranges)
+        found = asyncio.run(find_runs(self.work.spark.settings.kafka, ranges, self.check_stop))
         if not found:
             return False
         runs = {at: fewer(of_partition) for at, of_partition in found.items()}
@@ -82,27 +82,16 @@ class PassOver:
             log.move(step.past)
         return True
 
-    def _find_runs(self, ranges: Mapping[TopicPartition, OffsetRange]) -> dict[TopicPartition, list[Run]]:
-        kafka = self.work.spark.settings.kafka
-        return {
-            TopicPartition(topic, partition): runs
-            for topic, of_topic in _by_topic(ranges).items()
-            for partition, runs in asyncio.run(find_runs(kafka, topic, of_topic, self.check_stop)).items()
-        }
-
-    def _read_apart(self, log: OffsetLog, ranges: Mapping[TopicPartition, OffsetRange], offsets: EventOffsets) -> None:
+    def _read_apart(self, log: OffsetLog, ranges: Ranges, offsets: PartitionOffsets) -> None:
         """Have the query read the readable records of ranges that hold unreadable ones, a piece at a time."""
-        kafka = self.work.spark.settings.kafka
-        for topic, of_topic in _by_topic(ranges).items():
-            left = of_topic
-            while left := {partition: every for partition, every in left.items() if every.begin < every.end}:
-                piece = asyncio.run(read_piece(kafka, topic, left, self.check_stop))
-                ends = {TopicPartition(topic, partition): end for partition, end in piece.ends.items()}
-                self._batch_apart(log, piece.records, ends, offsets)
-                left = {partition: OffsetRange(piece.ends[partition], every.end) for partition, every in left.items()}
+        kafka, left = self.work.spark.settings.kafka, ranges
+        while left := {at: every for at, every in left.items() if every.begin < every.end}:
+            piece = asyncio.run(read_piece(kafka, left, self.check_stop))
+            self._batch_apart(log, piece.records, piece.ends, offsets)
+            left = {at: OffsetRange(piece.ends[at], every.end) for at, every in left.items()}
 
     def _batch_apart(
-        self, log: OffsetLog, records: list[Record], read_to: Mapping[TopicPartition, int], offsets: EventOffsets
+        self, log: OffsetLog, records: list[Record], read_to: Mapping[TopicPartition, int], offsets: PartitionOffsets
     ) -> None:
         self.work.write_apart(records)
         with log.reading_files(read_to) as last:
@@ -132,14 +121,7 @@ class PassOver:
             return query.reports()
 
 
-def _by_topic(ranges: Mapping[TopicPartition, OffsetRange]) -> dict[str, dict[int, OffsetRange]]:
-    found: dict[str, dict[int, OffsetRange]] = {}
-    for at, every in ranges.items():
-        found.setdefault(at.topic, {})[at.partition] = every
-    return found
-
-
-def _ahead(log: OffsetLog, offsets: EventOffsets) -> dict[TopicPartition, OffsetRange]:
+def _ahead(log: OffsetLog, offsets: PartitionOffsets) -> dict[TopicPartition, OffsetRange]:
     """Return what the next batch reads: what is planned, or else all that is there."""
     done, planned = log.done(), log.planned()
     begins = {} if done is None else done.ends

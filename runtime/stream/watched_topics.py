@@ -15,7 +15,7 @@ from runtime.declaration import Store, Topology
 from runtime.errors import BrokerUnavailable, TopicChanged, TopicMissing
 from runtime.kafka.connection import KafkaConnection
 from runtime.kafka.ids import TopicCatalog, TopicDescription
-from runtime.kafka.offsets import EventOffsets, event_offsets, topic_offsets
+from runtime.kafka.offsets import PartitionOffsets, partition_offsets, topic_offsets
 from runtime.kafka.topic_settings import CHECKED, WatchedSettings
 from runtime.kafka.topics import create_missing, outputs_of
 
@@ -118,10 +118,10 @@ class WatchedTopics:
         offsets = self.events()
         return sum(end - positions.get(at, offsets.begin[at]) for at, end in offsets.end.items())
 
-    def events(self) -> EventOffsets:
+    def events(self) -> PartitionOffsets:
         """Return where the partitions of the sources begin and end now."""
         partitions = {topic: self._topics[topic].partitions for topic in self._sources}
-        return asyncio.run(event_offsets(self._kafka, partitions))
+        return asyncio.run(partition_offsets(self._kafka, partitions))
 
     def results_end(self) -> Mapping[int, int]:
         """Return the end offset of each partition of the result topic, none of those that hold no record."""

@@ -12,7 +12,8 @@ from pyspark.sql import functions as F
 
 from runtime.declaration import Store, Table, Topology
 from runtime.kafka.inspected import Judged
-from runtime.kafka.unreadable import OffsetRange, Record
+from runtime.kafka.offsets import OffsetRange, Ranges
+from runtime.kafka.unreadable import Record
 from runtime.spark import bounded_read
 from runtime.spark.bounded_read import past_unreadable, read_apart, read_around, with_published
 from runtime.spark.offset_log import OffsetLog
@@ -222,19 +223,19 @@ class Work:
 
     def find_unusable(self, judged: Judged) -> dict[int, str]:
         """Return the unusable events of a range, offset to reason."""
-        topic, ranges = judged.topic, {judged.partition: OffsetRange(judged.begin, judged.end)}
-        if judged.unreadable and (found := self._find_past_unreadable(topic, ranges)) is not None:
+        ranges = {TopicPartition(judged.topic, judged.partition): OffsetRange(judged.begin, judged.end)}
+        if judged.unreadable and (found := self._find_past_unreadable(ranges)) is not None:
             return found
         return past_unreadable(
-            lambda: self._reasons(self.spark.records(topic, ranges)),
-            lambda: self._find_past_unreadable(topic, ranges),
+            lambda: self._reasons(self.spark.records(ranges)),
+            lambda: self._find_past_unreadable(ranges),
         )
 
-    def _find_past_unreadable(self, topic: str, ranges: Mapping[int, OffsetRange]) -> dict[int, str] | None:
-        apart = read_apart(self.spark.settings.kafka, topic, ranges)
+    def _find_past_unreadable(self, ranges: Ranges) -> dict[int, str] | None:
+        apart = read_apart(self.spark.settings.kafka, ranges)
         if apart is None:
             return None
-        parts = read_around(self.spark, topic, ranges, apart.spans)
+        parts = read_around(self.spark, ranges, apart.spans)
         if apart.readable:
             parts.append(bounded_read.in_memory(self.spark, apart.readable))
         return apart.reasons | {offset: reason for part in parts for offset, reason in self._reasons(part).items()}

@@ -8,11 +8,10 @@ import pytest
 
 from app.java.broker import Broker
 from app.verification import inputs as inputs_read
-from app.verification.boards import expected
 from app.verification.boards.expected import Expectation
 from runtime.errors import BrokerUnavailable
 from runtime.kafka.connection import KafkaConnection
-from runtime.kafka.offsets import TopicOffsets, topic_offsets
+from runtime.kafka.offsets import PartitionOffsets, partition_offsets
 from runtime.spark.session import Spark
 from tests.drivers.producer import Inputs
 from tests.drivers.spark_sessions import spark_settings
@@ -22,20 +21,18 @@ pytestmark = pytest.mark.system
 
 
 def test_events_that_go_while_they_are_read_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    said: list[TopicOffsets] = []
+    said: list[PartitionOffsets] = []
 
-    async def offsets(kafka: KafkaConnection, topic: str, partitions: int) -> TopicOffsets:
-        found = await topic_offsets(kafka, topic, partitions)
-        if topic == SCORE_EVENTS:
-            said.append(found)
-            if len(said) == 1:
-                await asyncio.to_thread(inputs.truncate, topic, partitions)
-            if len(said) == 4:
-                raise BrokerUnavailable("Kafka does not answer")
+    async def offsets(kafka: KafkaConnection, topics: dict[str, int]) -> PartitionOffsets:
+        found = await partition_offsets(kafka, topics)
+        said.append(found)
+        if len(said) == 1:
+            await asyncio.to_thread(inputs.truncate, SCORE_EVENTS, topics[SCORE_EVENTS])
+        if len(said) == 4:
+            raise BrokerUnavailable("Kafka does not answer")
         return found
 
-    for module in (expected, inputs_read):
-        monkeypatch.setattr(module, "topic_offsets", offsets)
+    monkeypatch.setattr(inputs_read, "partition_offsets", offsets)
     with Broker(tmp_path / "broker") as broker:
         inputs = Inputs(broker.connection)
         inputs.create_topics()
@@ -45,7 +42,7 @@ def test_events_that_go_while_they_are_read_are_told(tmp_path: Path, monkeypatch
         with closing(Spark(spark_settings(broker.connection, tmp_path), slots=2, shuffle_partitions=1)) as spark:
             expectation = Expectation(spark, tmp_path / "judged", depth=10)
             expectation.read()
-            lost = {partition: end for partition, end in said[0].end.items() if end}
+            lost = {at.partition: end for at, end in said[0].end.items() if at.topic == SCORE_EVENTS and end}
             assert sum(lost.values()) == 20
             assert expectation.lost == lost
             # What was read before Kafka went away is not read again.

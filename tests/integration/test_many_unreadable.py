@@ -8,10 +8,12 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from aiokafka import TopicPartition
 
 from app.java.broker import Broker
 from runtime.kafka import unreadable
-from runtime.kafka.unreadable import OffsetRange, read_piece
+from runtime.kafka.offsets import OffsetRange, Ranges
+from runtime.kafka.unreadable import read_piece
 from runtime.records import FURTHEST_MS, TIMESTAMP_REASON
 from tests.drivers.counted import Counted
 from tests.drivers.raw_records import RawRecord, send_raw
@@ -102,14 +104,17 @@ def test_pieces_hold_each_readable_record_once(broker: Broker, monkeypatch: pyte
     for partition in (0, 1, 0, 1, 1):
         world.send_between("x" * 1000, NS, partition, 5)
     world.send("behind", partition=0)
-    left = {0: OffsetRange(1, 20), 1: OffsetRange(0, 29), 2: OffsetRange(0, 0)}
+    every = {0: OffsetRange(1, 20), 1: OffsetRange(0, 29), 2: OffsetRange(0, 0)}
+    left: Ranges = {TopicPartition(world.source, partition): of for partition, of in every.items()}
     monkeypatch.setattr(unreadable, "_BYTES_AT_ONCE", 2_000)
     found, pieces = Counter[tuple[int, int]](), 0
-    while left := {partition: every for partition, every in left.items() if every.begin < every.end}:
-        piece = asyncio.run(read_piece(broker.connection, world.source, left))
-        assert all(left[each.partition].begin <= each.offset < piece.ends[each.partition] for each in piece.records)
+    while left := {at: of for at, of in left.items() if of.begin < of.end}:
+        piece = asyncio.run(read_piece(broker.connection, left))
+        for each in piece.records:
+            at = TopicPartition(each.topic, each.partition)
+            assert left[at].begin <= each.offset < piece.ends[at]
         found.update((each.partition, each.offset) for each in piece.records)
-        left = {partition: OffsetRange(piece.ends[partition], every.end) for partition, every in left.items()}
+        left = {at: OffsetRange(piece.ends[at], of.end) for at, of in left.items()}
         pieces += 1
     expected = [(0, offset) for offset in range(1, 20, 2)] + [(1, offset) for offset in range(1, 29, 2)]
     assert found == Counter(expected)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from functools import reduce
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import pyarrow as pa
+from aiokafka import TopicPartition
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
@@ -17,8 +18,8 @@ from app.verification.boards.comparison import Board, Names, Place
 from app.verification.boards.records import MAX_BYTES, MAX_TIME_MS, Row, Score, judge_row, judge_score, judge_score_at
 from app.verification.inputs import Inputs
 from runtime.kafka.connection import KafkaConnection
-from runtime.kafka.offsets import TopicOffsets, topic_offsets
-from runtime.kafka.unreadable import OffsetRange, Record, find_runs, read_ranges, spans_of
+from runtime.kafka.offsets import OffsetRange, Ranges
+from runtime.kafka.unreadable import Record, find_runs, read_ranges, spans_of
 from runtime.spark.bounded_read import around, past_unreadable
 from runtime.spark.session import Spark, read_parquet, translated
 from topology.leaderboard.topics import PLAYERS, PRODUCTS, SCORE_EVENTS
@@ -74,9 +75,9 @@ class Expectation:
         self._directory = directory
         self._depth = depth
         self._inputs = Inputs(spark.settings.kafka, _TOPICS)
-        self._read_to: dict[str, dict[int, int]] = {}
+        self._read_to: dict[TopicPartition, int] = {}
         # Every event before is read or noted as lost. It is behind when Kafka was away after a reading.
-        self._whole_to: dict[int, int] = {}
+        self._whole_to: dict[TopicPartition, int] = {}
         self._rows_begin: dict[str, dict[int, int]] = {}
         self.lost: dict[int, int] = {}
 
@@ -89,8 +90,9 @@ class Expectation:
             QueryFailed: Spark could not read it.
             NotComparable: a topic was created anew since the last call.
         """
-        for topic, offsets in self._inputs.offsets().items():
-            self._read(topic, offsets)
+        offsets = self._inputs.offsets()
+        for topic in _TOPICS:
+            self._read(topic, offsets.ranges([topic]))
 
     def boards(self) -> Expected:
         """Return the boards of what has been read.
@@ -119,54 +121,51 @@ class Expectation:
         with translated():
             return Names(self._names(PLAYERS, players), self._names(PRODUCTS, products))
 
-    def _read(self, topic: str, offsets: TopicOffsets) -> None:
-        read_to = self._read_to.setdefault(topic, {})
-        ranges = {
-            partition: OffsetRange(max(begin, read_to.get(partition, 0)), offsets.end[partition])
-            for partition, begin in offsets.begin.items()
-        }
+    def _read(self, topic: str, there: Ranges) -> None:
+        ranges = {at: OffsetRange(max(begin, self._read_to.get(at, 0)), end) for at, (begin, end) in there.items()}
         past_unreadable(
             lambda: self._judge(topic, [ranges]),
             lambda: self._judge_past_unreadable(topic, ranges),
         )
-        read_to |= offsets.end
+        ends = {at: every.end for at, every in there.items()}
+        self._read_to |= ends
         if topic == SCORE_EVENTS:
-            self._note_lost(offsets.end)
+            self._note_lost(ends)
         else:
             # What the topic of a table has lost since an earlier look, instances have not either.
-            self._rows_begin[topic] = {partition: begin for partition, begin in offsets.begin.items() if begin}
+            self._rows_begin[topic] = {at.partition: every.begin for at, every in there.items() if every.begin}
 
-    def _note_lost(self, end: dict[int, int]) -> None:
+    def _note_lost(self, ends: dict[TopicPartition, int]) -> None:
         """Note which events before these ends may have gone unread: Spark passes over what goes while it reads."""
-        begin = asyncio.run(topic_offsets(self._spark.settings.kafka, SCORE_EVENTS, len(end))).begin
-        self.lost |= {p: first for p, first in begin.items() if first > self._whole_to.get(p, 0)}
-        self._whole_to = end
+        begin = self._inputs.begins([SCORE_EVENTS])
+        self.lost |= {at.partition: first for at, first in begin.items() if first > self._whole_to.get(at, 0)}
+        self._whole_to = ends
 
-    def _judge_past_unreadable(self, topic: str, ranges: dict[int, OffsetRange]) -> bool | None:
+    def _judge_past_unreadable(self, topic: str, ranges: Ranges) -> bool | None:
         """Judge where Spark cannot read every record; None when it is not for that."""
         kafka = self._spark.settings.kafka
-        spans = spans_of(asyncio.run(find_runs(kafka, topic, ranges)))
+        spans = spans_of(asyncio.run(find_runs(kafka, ranges)))
         if not spans:
             return None
         logger.info("%s holds records that Spark cannot read: they are read apart", topic)
         return self._judge(topic, around(ranges, spans), asyncio.run(_judged_apart(kafka, topic, spans)))
 
-    def _judge(self, topic: str, parts: list[dict[int, OffsetRange]], apart: pa.Table | None = None) -> bool:
+    def _judge(self, topic: str, parts: Sequence[Ranges], apart: pa.Table | None = None) -> bool:
         """Judge parts of a topic, and keep that with what is judged already: all of it or nothing.
 
         Returns:
             True, since it is done.
         """
         with translated():
-            judged = [_scores(each) if topic == SCORE_EVENTS else _rows(each) for each in self._records(topic, parts)]
+            judged = [_scores(each) if topic == SCORE_EVENTS else _rows(each) for each in self._records(parts)]
             if apart is not None:
                 judged.append(self._spark.session.createDataFrame(apart))
             reduce(DataFrame.union, judged).write.mode("append").parquet(self._path(topic))
         return True
 
-    def _records(self, topic: str, parts: list[dict[int, OffsetRange]]) -> list[DataFrame]:
+    def _records(self, parts: Sequence[Ranges]) -> list[DataFrame]:
         # Records that retention takes while they are read are no failure; `_note_lost` sees that they are gone.
-        read = [self._spark.records(topic, ranges) for ranges in parts]
+        read = map(self._spark.records, parts)
         timestamp_ms = F.unix_millis("timestamp").alias("timestamp_ms")
         return [records.select("key", "value", timestamp_ms, "partition", "offset") for records in read]
 
@@ -228,12 +227,12 @@ def _rows(records: DataFrame) -> DataFrame:
     return records.select(judge("key", "value").alias("row"), *_where()).select("row.*", *_where())
 
 
-async def _judged_apart(kafka: KafkaConnection, topic: str, spans: dict[int, OffsetRange]) -> pa.Table:
+async def _judged_apart(kafka: KafkaConnection, topic: str, spans: Ranges) -> pa.Table:
     """Return the judged records of some ranges, as Spark would have them, without it."""
     schema = _APART_SCORES if topic == SCORE_EVENTS else _APART_ROWS
     nothing = (None,) * (len(schema) - len(_WHERE))
     parts = [schema.empty_table()]
-    async for _, records in read_ranges(kafka, topic, spans):
+    async for _, records in read_ranges(kafka, spans):
         judged = [(_judged_record(each) or nothing, (each.timestamp, each.partition, each.offset)) for each in records]
         rows = [dict(zip(schema.names, (*what, *where), strict=True)) for what, where in judged]
         parts.append(pa.Table.from_pylist(rows, schema))

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from functools import reduce
-from itertools import starmap
 from typing import Any, NamedTuple
 
 from aiokafka import TopicPartition
@@ -16,8 +14,8 @@ from pyspark.sql import DataFrame
 from app.verification.inputs import Inputs
 from runtime.copies.local_tables import LocalTables
 from runtime.declaration import Store, Topology
-from runtime.kafka.offsets import TopicOffsets, event_offsets
-from runtime.kafka.unreadable import OffsetRange, read_ranges
+from runtime.kafka.offsets import Ranges
+from runtime.kafka.unreadable import read_ranges
 from runtime.serving.in_memory import GivenRecord, InMemory
 from runtime.spark.bounded_read import in_memory, past_unreadable, read_apart, read_around
 from runtime.spark.results import Results, SourceTopic, as_consumed
@@ -84,40 +82,34 @@ class StoresExpectation:
         tables = [table.topic for table in self._topology.tables]
         shown = InMemory(self._topology, 1, {topic: self._inputs.described[topic].partitions for topic in tables})
         for topic in tables:
-            asyncio.run(self._read_table(shown, topic, _ranges(offsets[topic])))
-        ranges = {topic: _ranges(offsets[topic]) for topic in self._topology.source_topics}
+            asyncio.run(self._read_table(shown, offsets.ranges([topic])))
+        ranges = offsets.ranges(self._topology.source_topics)
         records, found = past_unreadable(
-            lambda: self._compute(shown, _Events(_union(starmap(self._spark.records, ranges.items())), 0)),
+            lambda: self._compute(shown, _Events(self._spark.records(ranges).select(*_COLUMNS), 0)),
             lambda: self._compute_past_unreadable(shown, ranges),
         )
         rows = {store.name: _rows(shown, store) for store in self._topology.stores}
         # After they were read: Spark passes over what goes meanwhile.
-        begin = asyncio.run(event_offsets(self._kafka, {topic: len(each) for topic, each in ranges.items()})).begin
+        begin = self._inputs.begins(self._topology.source_topics)
         lost = {at: first for at, first in sorted(begin.items()) if first}
         return ExpectedStores(rows, records, found, {self._place(at): first for at, first in lost.items()})
 
     def _place(self, at: TopicPartition) -> str:
         return str(at.partition) if len(self._topology.sources) == 1 else f"{at.topic} {at.partition}"
 
-    async def _read_table(self, shown: InMemory, topic: str, ranges: Mapping[int, OffsetRange]) -> None:
-        async for partition, records in read_ranges(self._kafka, topic, ranges):
+    async def _read_table(self, shown: InMemory, ranges: Ranges) -> None:
+        async for at, records in read_ranges(self._kafka, ranges):
             given = [GivenRecord(each.offset, each.key, each.value, each.timestamp) for each in records]
-            shown.read_table(topic, partition, given)
+            shown.read_table(at.topic, at.partition, given)
 
-    def _compute_past_unreadable(
-        self, shown: InMemory, ranges: Mapping[str, Mapping[int, OffsetRange]]
-    ) -> tuple[int, int] | None:
+    def _compute_past_unreadable(self, shown: InMemory, ranges: Ranges) -> tuple[int, int] | None:
         """Compute where Spark cannot read every record; None when it is not for that."""
-        found = {topic: read_apart(self._kafka, topic, of_topic) for topic, of_topic in ranges.items()}
-        aparts = {topic: apart for topic, apart in found.items() if apart is not None}
-        if not aparts:
+        apart = read_apart(self._kafka, ranges)
+        if apart is None:
             return None
-        parts = [self._spark.records(topic, of_topic) for topic, of_topic in ranges.items() if topic not in aparts]
-        for topic, apart in aparts.items():
-            around = read_around(self._spark, topic, ranges[topic], apart.spans)
-            parts += [in_memory(self._spark, apart.readable), *around]
-        unreadable = sum(len(apart.records) - len(apart.readable) for apart in aparts.values())
-        return self._compute(shown, _Events(_union(parts), unreadable))
+        parts = [in_memory(self._spark, apart.readable), *read_around(self._spark, ranges, apart.spans)]
+        records = reduce(DataFrame.union, [part.select(*_COLUMNS) for part in parts])
+        return self._compute(shown, _Events(records, len(apart.records) - len(apart.readable)))
 
     def _compute(self, shown: InMemory, source: _Events) -> tuple[int, int]:
         """Compute the results of every store; return how many records there are, and how many cannot be used."""
@@ -143,11 +135,3 @@ class StoresExpectation:
 def _rows(shown: InMemory, store: Store) -> list[Any]:
     every = shown.rows(store.name, None if store.limits is None else store.limits.most)
     return [json.loads(body, parse_float=Decimal) for _, body in every]
-
-
-def _union(parts: Iterable[DataFrame]) -> DataFrame:
-    return reduce(DataFrame.union, [part.select(*_COLUMNS) for part in parts])
-
-
-def _ranges(offsets: TopicOffsets) -> dict[int, OffsetRange]:
-    return {partition: OffsetRange(begin, offsets.end[partition]) for partition, begin in offsets.begin.items()}

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.kafka.unreadable import OffsetRange, Run, fewer, joined, may_be_of_a_record, steps, why_unreadable
+from runtime.kafka.offsets import OffsetRange
+from runtime.kafka.unreadable import Run, fewer, joined, may_be_of_a_record, steps, why_unreadable
 from runtime.records import FURTHEST_MS, LARGEST_BYTES, TIMESTAMP_REASON, TOO_LARGE
 
 NOW_MS: Final = 1_795_622_429_884
