@@ -16,6 +16,8 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as prometheus_text
 from starlette.types import Receive, Scope, Send
 
+from api.leaderboard.metric_names import METRIC_NAMES
+from api.operate.metric_names import MetricNames, Name
 from runtime.histogram import Histogram
 from runtime.measures import CopyMeasures, Measures
 from runtime.results import Made, Result
@@ -310,6 +312,18 @@ async def test_the_reference_lists_exactly_what_is_exported(cluster: Cluster) ->
         assert family.type == kind, name
         told = {label for sample in family.samples for label in sample.labels} - {"le"}
         assert told <= set(re.findall("`([a-z]+)`", labels)), name
+
+
+def test_the_reference_says_what_other_topologies_call_them() -> None:
+    section = (
+        (ROOT / "docs/metrics.md").read_text().partition("## With a topology of your own")[2].partition("\n## ")[0]
+    )
+    rows = re.findall(
+        r"^\| `leaderboard_([a-z_]+?)(?:_total)?` \| `leaderboard_([a-z_]+?)(?:_total)?` \|", section, re.MULTILINE
+    )
+    both = list(zip(METRIC_NAMES, MetricNames(), strict=True))
+    named = [(ours.name, others.name) for ours, others in both if isinstance(ours, Name) and isinstance(others, Name)]
+    assert sorted(rows) == sorted((ours, others) for ours, others in named if ours != others)
 
 
 def expressions(panels: Iterable[dict[str, Any]]) -> list[str]:
