@@ -45,6 +45,7 @@ class OffsetRange(NamedTuple):
 
 
 Ranges = Mapping[TopicPartition, OffsetRange]
+"""What is read of some partitions, or passed over."""
 
 
 class PartitionOffsets(NamedTuple):
@@ -65,6 +66,14 @@ def by_partition(topics: Mapping[str, Mapping[str, int]]) -> dict[TopicPartition
         for topic, partitions in topics.items()
         for partition, offset in partitions.items()
     }
+
+
+def by_topic(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[int, int]]:
+    """Return offsets by topic and then by partition, which as JSON is what Spark takes; see `by_partition`."""
+    found: dict[str, dict[int, int]] = {}
+    for at, offset in offsets.items():
+        found.setdefault(at.topic, {})[at.partition] = offset
+    return found
 
 
 async def partition_offsets(kafka: KafkaConnection, topics: Mapping[str, int]) -> PartitionOffsets:

@@ -22,7 +22,7 @@ from typing import Final, Self
 from aiokafka import TopicPartition
 
 from runtime.errors import CheckpointUnusable
-from runtime.kafka.offsets import by_partition
+from runtime.kafka.offsets import by_partition, by_topic
 from runtime.spark.checkpoint import CheckpointDirectory
 
 _VERSION: Final = "v1"
@@ -65,10 +65,7 @@ class Batch:
 
     def to_text(self) -> str:
         """Return the text of its file."""
-        topics: dict[str, dict[str, int]] = {}
-        for at, end in sorted(self.ends.items()):
-            topics.setdefault(at.topic, {})[str(at.partition)] = end
-        offsets = json.dumps(topics, separators=(",", ":"))
+        offsets = json.dumps(by_topic(dict(sorted(self.ends.items()))), separators=(",", ":"))
         return f"{_VERSION}\n{self.metadata}\n{offsets}"
 
 

@@ -34,7 +34,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from runtime.errors import QueryFailed, StateUnusable
 from runtime.kafka.connection import KafkaConnection
-from runtime.kafka.offsets import Ranges
+from runtime.kafka.offsets import Ranges, by_topic
 from runtime.spark.driver_jvm import SCALA_VERSION, SPARK_HOME, driver_command, forward_log, options_of, start_driver
 from runtime.spark.java_environment import java_environment, own_directories_only, what_bars
 from runtime.spark.kafka_clients import read_options, write_options
@@ -255,19 +255,14 @@ class Spark:
 
     def records(self, ranges: Ranges) -> DataFrame:
         """Return some ranges of topics, at least one, as a bounded read of what is committed."""
-        partitions: dict[str, list[int]] = {}
-        begins: dict[str, dict[int, int]] = {}
-        ends: dict[str, dict[int, int]] = {}
-        for (topic, partition), (begin, end) in ranges.items():
-            partitions.setdefault(topic, []).append(partition)
-            begins.setdefault(topic, {})[partition] = begin
-            ends.setdefault(topic, {})[partition] = end
+        begins = by_topic({at: every.begin for at, every in ranges.items()})
+        ends = by_topic({at: every.end for at, every in ranges.items()})
         return (
             self.session.read.format("kafka")
             .options(**read_options(self.settings.kafka), **COMMITTED_ONLY)
             .options(**_BOUNDED_OPTIONS)
             .option("includeHeaders", value=True)
-            .option("assign", json.dumps(partitions))
+            .option("assign", json.dumps({topic: list(of_topic) for topic, of_topic in begins.items()}))
             .option("startingOffsets", json.dumps(begins))
             .option("endingOffsets", json.dumps(ends))
             .option("failOnDataLoss", "false")

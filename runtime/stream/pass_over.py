@@ -26,7 +26,7 @@ from pyspark.sql import DataFrame
 from runtime.errors import QueryFailed
 from runtime.kafka.inspected import Judged
 from runtime.kafka.offsets import OffsetRange, PartitionOffsets, Ranges
-from runtime.kafka.unreadable import Record, Run, fewer, find_runs, read_piece, steps
+from runtime.kafka.unreadable import Piece, Run, fewer, find_runs, read_piece, steps
 from runtime.spark.offset_log import OffsetLog
 from runtime.spark.query import BatchReport, StreamQuery, running
 from runtime.stream.work import Work
@@ -87,17 +87,15 @@ class PassOver:
         kafka, left = self.work.spark.settings.kafka, ranges
         while left := {at: every for at, every in left.items() if every.begin < every.end}:
             piece = asyncio.run(read_piece(kafka, left, self.check_stop))
-            self._batch_apart(log, piece.records, piece.ends, offsets)
+            self._batch_apart(log, piece, offsets)
             left = {at: OffsetRange(piece.ends[at], every.end) for at, every in left.items()}
 
-    def _batch_apart(
-        self, log: OffsetLog, records: list[Record], read_to: Mapping[TopicPartition, int], offsets: PartitionOffsets
-    ) -> None:
-        self.work.write_apart(records)
-        with log.reading_files(read_to) as last:
+    def _batch_apart(self, log: OffsetLog, piece: Piece, offsets: PartitionOffsets) -> None:
+        self.work.write_apart(piece.records)
+        with log.reading_files(piece.ends) as last:
             reports = self._reports(self.work.batch_apart(self.joined, self.narrow))
         self.work.delete_apart()
-        ends = {**last.ends, **read_to}
+        ends = {**last.ends, **piece.ends}
         behind = sum(offsets.end.values()) - sum(ends.values())
         for report in reports:
             # It knows the files alone.
