@@ -3,7 +3,7 @@
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -54,7 +54,12 @@ CLASS_PATH = "/operators/classes"
 """What an operator wants on its class path as well."""
 
 
-@pytest.fixture(scope="session")
+def _how_long_a_session_of_spark_is_shared(fixture_name: str, config: pytest.Config) -> Literal["session", "module"]:
+    """A process has one at a time, and some modules of the system tests start their own."""
+    return "session" if config.option.markexpr.startswith("not system") else "module"
+
+
+@pytest.fixture(scope=_how_long_a_session_of_spark_is_shared)
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spark]:
     """Spark with one task at a time: small data, and little to start."""
     directory = tmp_path_factory.mktemp("spark")
