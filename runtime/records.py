@@ -63,8 +63,12 @@ def json_object(value: bytes, *, exact: bool = False) -> dict[str, Any]:
     """
     if not value:
         raise InvalidRecord(NO_VALUE)
+    decoder, text = _EXACT_JSON if exact else _JSON, text_of(value)
     try:
-        fields = (_EXACT_JSON if exact else _JSON).decode(text_of(value))
+        fields, end = decoder.raw_decode(text) if text[0] == "{" else (None, 0)
+        if end != len(text):
+            # White space around it, which takes as long as to look for as a small object takes to read.
+            fields = decoder.decode(text)
     except (ValueError, RecursionError) as error:
         raise InvalidRecord(NOT_JSON_OBJECT, error) from error
     if not isinstance(fields, dict):

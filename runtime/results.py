@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -105,9 +106,9 @@ class Made(NamedTuple):
             return None
         try:
             return cls(
-                _number(found["generation"]),
-                _number(found.get("version", b"1")),
-                _number(found.get("events", b"0")),
+                _usual_number(found["generation"]),
+                _usual_number(found.get("version", b"1")),
+                _usual_number(found.get("events", b"0")),
                 _number(found["newest_ms"]) if "newest_ms" in found else None,
                 _offsets(found["offsets"]) if "offsets" in found else {},
             )
@@ -217,6 +218,10 @@ def _number(value: bytes | None) -> int:
     if value and value.isdigit() and len(value) < _SHORT_DIGITS and (value[0] != _ZERO or len(value) == 1):
         return int(value)
     return _whole(json.loads(value or b""))
+
+
+_usual_number: Final = lru_cache(1024)(_number)
+"""Of what many records say alike."""
 
 
 def _offsets(value: bytes | None) -> Offsets:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import Final
 
@@ -72,7 +73,7 @@ class Choice:
         self._driver = driver
         self._check_stop = check_stop
         self._wait_for = wait_for
-        self._is_checked = False
+        self._check: Future[None] | None = None
 
     def take(self, plan: Plan | None) -> Work:
         """Return the generation to work on, once topics, tables and Spark are there.
@@ -81,14 +82,14 @@ class Choice:
             plan: what asks for a new one, if anything does.
 
         Raises:
-            DeclarationError: the rows of the store cannot run; it says what to change.
+            DeclarationError: as `checked` does; before anything is written that is not the generation's own.
         """
         self._wait_for("Kafka to describe the topics")
         topics = self._topics.wait_for_all()
         with self._upkeep.look_ahead(self._settings.spark.kafka, topics):
             self._wait_for("Spark's JVM to start")
             spark = self._open_spark(topics)
-            self._check_declared(spark)
+            self._begin_check(spark)
             self._wait_for("the tables to be read to their ends here")
             self._await_tables(topics)
             self._check_stop()
@@ -106,12 +107,28 @@ class Choice:
         """Return how many partitions the sources have, all together."""
         return sum(topics[source.topic].partitions for source in self._topology.sources)
 
+    def checked(self) -> None:
+        """Wait until it is known that the declaration can run.
+
+        Raises:
+            DeclarationError: the rows of the store cannot run; it says what to change.
+        """
+        if self._check is not None:
+            self._check.result()
+
+    def _begin_check(self, spark: Spark) -> None:
+        """Look whether the declaration can run, once: another session would not find otherwise.
+
+        Beside what comes before the first query, which waits for one thread of the JVM that loads and plans.
+        """
+        if self._check is None or self._check.exception() is not None:
+            beside = ThreadPoolExecutor(1, "plan-check")
+            self._check = beside.submit(self._check_declared, spark)
+            beside.shutdown(wait=False)
+
     def _check_declared(self, spark: Spark) -> None:
-        """Refuse a declaration that cannot run, once: another session would not find otherwise."""
-        if not self._is_checked:
-            with translated():
-                check_declared(spark.session, self._topology, self._store)
-            self._is_checked = True
+        with translated():
+            check_declared(spark.session, self._topology, self._store)
 
     def _await_tables(self, topics: Mapping[str, TopicDescription]) -> None:
         """Wait until this instance's copies of the tables are whole: a snapshot of less would hide events.
@@ -145,6 +162,7 @@ class Choice:
         if reason is not None and not spark.both_compilers:
             waiting = self._topics.events_after({})
             if waiting >= _LONG_BACKLOG_EVENTS:
+                self.checked()
                 logger.info("%s events wait: Spark starts again, with both compilers of its JVM", f"{waiting:,}")
                 spark = self._open_spark(topics, both_compilers=True)
                 root = CheckpointDirectory(spark.session, self._settings.checkpoint_uri)
@@ -237,6 +255,7 @@ class Choice:
         self, spark: Spark, generations: Generations, topics: Mapping[str, TopicDescription], *, tables_are_new: bool
     ) -> Work:
         """Claim a generation, and read the results so far into its state; that publishes them as its results."""
+        self.checked()
         begin = self._topics.events().begin
         before = Generation(0, "", self._origin(topics))
 

@@ -236,6 +236,7 @@ class StoreStream:
         with translated():
             self.upkeep.catching_up(work, joined)
             self._driver.claim(work.generations, work.generation)
+        self._choice.checked()
         with running(work.catch_up(joined, self.upkeep.narrow)) as query:
             while not query.ended():
                 self.check_stop()
