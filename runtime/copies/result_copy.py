@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from runtime import results
@@ -30,28 +30,6 @@ class ResultRecord(NamedTuple):
     key: bytes
     value: bytes
     headers: list[tuple[str, bytes]]
-
-
-class _Came(NamedTuple):
-    """A record that came, and is not merged yet.
-
-    Attributes:
-        offset: where it lies.
-        key: whose result it is.
-        encoded: the key, as the store has it.
-        new: the result; None is a delete.
-        value: the record's.
-        is_result: whether it could be used; if not, compaction keeps it in place of one.
-        is_news: whether the copy had come to the end of its topic before.
-    """
-
-    offset: int
-    key: KeyValue
-    encoded: bytes
-    new: Result | None
-    value: bytes | None
-    is_result: bool
-    is_news: bool
 
 
 class _Lacking(NamedTuple):
@@ -102,7 +80,9 @@ class ResultCopy(StoreCopy):
         self._key_type = declared.key.type
         self._listener = listener
         self._freshness = freshness
-        self._came: list[_Came] = []
+        self._changes: dict[KeyValue, Result | None] = {}
+        self._to_store: dict[bytes, bytes | None] = {}
+        self._added = 0
         self._lacking: dict[KeyValue, _Lacking] = {}
 
     def begin(self, topic_id: str, position: int) -> None:
@@ -143,12 +123,12 @@ class ResultCopy(StoreCopy):
         The filling begins again after it: results that came here before this was known were taken for misplaced.
         """
         self.partition_count = partition_count
-        misplaced = self.misplaced(partition_count)
-        for key in misplaced:
+        for key in self.misplaced(partition_count):
+            self._changes[key] = self._to_store[self._key_type.encode(key)] = None
+            self._added -= 1
             self._lacking.pop(key, None)
-        if misplaced:
-            to_store = {self._key_type.encode(key): None for key in misplaced}
-            self._write(dict.fromkeys(misplaced), to_store, -len(misplaced))
+        if self._changes:
+            self._commit()
         self.read_again()
 
     def read_again(self) -> None:
@@ -178,80 +158,51 @@ class ResultCopy(StoreCopy):
 
     def _use(self, record: Record) -> None:
         key, encoded = self._key(record)
-        value = record.value
+        held = self._changes[key] if key in self._changes else self._stored(encoded)
         try:
-            new = None if value is None else results.parse(self._values, value, record.headers)
+            new = None if record.value is None else results.parse(self._values, record.value, record.headers)
         except InvalidRecord:
-            self._came.append(_Came(record.offset, key, encoded, None, value, is_result=False, is_news=False))
+            if held is not None:
+                # Compaction keeps it in place of the result.
+                self._lacking.setdefault(key, _Lacking(record.offset, time.monotonic()))
             raise
-        self._came.append(_Came(record.offset, key, encoded, new, value, is_result=True, is_news=self.reached))
-
-    def _commit(self) -> None:
-        came, self._came = self._came, []
-        # Together: to look up one by one takes twice as long.
-        stored = dict.fromkeys(each.encoded for each in came)
-        stored.update(zip(stored, self.store.get_each(list(stored)), strict=True))
-        now_ms = self._shared.now_ms()
-        held_now: dict[KeyValue, Result | None] = {}
-        changes: dict[KeyValue, Result | None] = {}
-        to_store: dict[bytes, bytes | None] = {}
-        added = 0
-        for each in came:
-            key = each.key
-            held = held_now[key] if key in held_now else self._held(stored[each.encoded])
-            if not each.is_result:
-                held_now[key] = held
-                if held is not None:
-                    self._lacks(each)
-                continue
-            new = each.new
-            merged = held_now[key] = None if new is None else results.merge(self._values, held, new)
-            if merged != held:
-                changes[key] = merged
-                to_store[each.encoded] = None if merged is None else self._bytes_of(merged, new, each.value)
-                added += (held is None) - (merged is None)
-            if merged is not None and each.is_news:
-                self._freshness.note(held, merged, now_ms)
-            if new is None or merged is None or merged is new or results.stands_for(self._values, new, merged):
-                self._lacking.pop(key, None)
-            else:
-                self._lacks(each)
-        self._write(changes, to_store, added)
-
-    def _lacks(self, came: _Came) -> None:
-        self._lacking.setdefault(came.key, _Lacking(came.offset, time.monotonic()))
-
-    def _write(
-        self, changes: Mapping[KeyValue, Result | None], to_store: Mapping[bytes, bytes | None], added: int
-    ) -> None:
-        """Write what changes, and tell of it.
-
-        Args:
-            changes: results by key; None is a delete.
-            to_store: the same as the store has it.
-            added: how many keys are more than before.
-        """
-        earliest_lacking = next(iter(self._lacking.values()), None)
-        position = self.position if earliest_lacking is None else earliest_lacking.offset
-        fill = self._next_fill(position)
-        self.store.write(to_store, fill._replace(rows=fill.rows + added))
-        for key, result in changes.items():
-            self._listener.row_changed(self.partition, key, result)
-
-    def _discard(self) -> None:
-        # What lacks something goes on lacking it: of a topic that was lost, no record is there to show it again.
-        self._came = []
-
-    def _held(self, stored: bytes | None) -> Result | None:
-        return None if stored is None else results.from_stored(self._values, stored)
+        merged = None if new is None else results.merge(self._values, held, new)
+        if merged != held:
+            self._changes[key] = merged
+            self._to_store[encoded] = None if merged is None else self._bytes_of(merged, new, record.value)
+            self._added += (held is None) - (merged is None)
+        if merged is not None and self.reached:
+            self._freshness.note(held, merged, self._shared.now_ms())
+        if new is None or merged is None or merged is new or results.stands_for(self._values, new, merged):
+            self._lacking.pop(key, None)
+        else:
+            self._lacking.setdefault(key, _Lacking(record.offset, time.monotonic()))
 
     def _bytes_of(self, merged: Result, new: Result | None, value: bytes | None) -> bytes:
         # The record's own bytes when they are all of it: to encode it again would cost more than the rest.
         is_whole = merged is new or (new is not None and merged.values == new.values)
         return results.to_stored(self._values, merged, value if is_whole else None)
 
+    def _commit(self) -> None:
+        earliest_lacking = next(iter(self._lacking.values()), None)
+        position = self.position if earliest_lacking is None else earliest_lacking.offset
+        fill = self._next_fill(position)
+        self.store.write(self._to_store, fill._replace(rows=fill.rows + self._added))
+        changes = self._changes
+        self._discard()
+        for key, result in changes.items():
+            self._listener.row_changed(self.partition, key, result)
+
+    def _discard(self) -> None:
+        # What lacks something goes on lacking it: of a topic that was lost, no record is there to show it again.
+        self._changes, self._to_store, self._added = {}, {}, 0
+
     def _keys(self) -> Iterator[KeyValue]:
         return (self._key_type.decode(encoded) for encoded, _ in self.store.scan())
+
+    def _stored(self, encoded: bytes) -> Result | None:
+        stored = self.store.get(encoded)
+        return None if stored is None else results.from_stored(self._values, stored)
 
     def _key(self, record: Record) -> tuple[KeyValue, bytes]:
         """Return the key of a record, as Python has it and as the store does."""

@@ -118,17 +118,18 @@ class TableCopy(StoreCopy):
         unmarked: dict[int, dict[bytes, TableRow]] = {}
         count, uncertain = fill.rows, fill.uncertain
         for key, wanted in rows.items():
-            held, others = held_rows.get(key), others_of.get(key, {})
-            row = wanted
-            if row is not None and others:
-                row = row._replace(is_elsewhere=True)
-                for partition, other in others.items():
-                    if not other.is_elsewhere:
-                        unmarked.setdefault(partition, {})[key] = other
-                self._table.note(key, {**others, self.partition: row})
+            held, others = held_rows.get(key), others_of.get(key)
+            row, before, after = wanted, _fields(held), _fields(wanted)
+            if others is not None:
+                if row is not None:
+                    row = row._replace(is_elsewhere=True)
+                    for partition, other in others.items():
+                        if not other.is_elsewhere:
+                            unmarked.setdefault(partition, {})[key] = other
+                    self._table.note(key, {**others, self.partition: row})
+                before, after = self._newest(held, others), self._newest(row, others)
             if row == held:
                 continue
-            before, after = _fields(held, others, self.partition), _fields(row, others, self.partition)
             if before != after:
                 changes[key] = before, after
             values[key] = None if row is None else row.encode()
@@ -142,6 +143,10 @@ class TableCopy(StoreCopy):
             self.added += before is None
             self.deleted += after is None
             self._changed(self._key_type.decode(key), after)
+
+    def _newest(self, row: TableRow | None, others: Mapping[int, TableRow]) -> Mapping[str, Any] | None:
+        """Return the fields of a key that has this row here, and those in other partitions."""
+        return newest_fields(others if row is None else {**others, self.partition: row})
 
     def _held(self, keys: Sequence[bytes]) -> tuple[dict[bytes, TableRow], dict[bytes, dict[int, TableRow]]]:
         """Return the rows that are held of keys, here by key, and elsewhere by key and partition."""
@@ -172,11 +177,8 @@ class TableCopy(StoreCopy):
         return all(other.fields is None for other in others.values())
 
 
-def _fields(row: TableRow | None, others: Mapping[int, TableRow], partition: int) -> Mapping[str, Any] | None:
-    """Return the fields of a key that has this row in this partition, and those in others."""
-    if not others:
-        return None if row is None else row.fields
-    return newest_fields(others if row is None else {**others, partition: row})
+def _fields(row: TableRow | None) -> Mapping[str, Any] | None:
+    return None if row is None else row.fields
 
 
 def _is_live(row: TableRow | None) -> bool:

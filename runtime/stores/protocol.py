@@ -47,7 +47,7 @@ class StateStore(Protocol):
         """Return the value of a key, or None."""
 
     def get_each(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """Return the value of each key, or None, in their order; takes less time than to get them one by one."""
+        """Return the value of each key, or None, in their order."""
 
     def scan(
         self, first: bytes = b"", end: bytes | None = None, *, descending: bool = False
