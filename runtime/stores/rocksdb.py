@@ -24,8 +24,6 @@ FORMAT_VERSION: Final = 4
 """Raised when older stores cannot be read; they are then filled again."""
 
 _FILL_KEY: Final = b"m:fill"
-_MEMTABLE_BLOOM: Final = 0.03
-"""Of a write buffer, for the filter of its keys."""
 _DATA_BEGIN: Final = b"d"
 _DATA_END: Final = b"e"
 
@@ -71,9 +69,6 @@ class SharedResources:
         options.set_compression_type(DBCompressionType.lz4())
         options.set_write_buffer_size(self._options.write_buffer_bytes)
         options.set_max_write_buffer_number(2)
-        # Most look-ups while a store is filled are of keys that it does not have.
-        options.set_memtable_whole_key_filtering(True)
-        options.set_memtable_prefix_bloom_ratio(_MEMTABLE_BLOOM)
         options.set_max_total_wal_size(2 * self._options.write_buffer_bytes)
         options.set_target_file_size_base(8 << 20)
         options.set_max_open_files(self._options.max_open_files)
