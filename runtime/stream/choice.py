@@ -82,7 +82,7 @@ class Choice:
             plan: what asks for a new one, if anything does.
 
         Raises:
-            DeclarationError: as `checked` does; before anything is written that is not the generation's own.
+            DeclarationError: the rows of the store cannot run, where that is known by then; see `checked`.
         """
         self._wait_for("Kafka to describe the topics")
         topics = self._topics.wait_for_all()
@@ -141,6 +141,9 @@ class Choice:
             and self._tables.caught_up()
         ):
             self._check_stop()
+            if self._check is not None and self._check.done():
+                # Tables may take long to come, and what is wrong with the declaration is known.
+                self.checked()
             self._topics.look()
             time.sleep(POLL_S)
 
