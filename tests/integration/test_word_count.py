@@ -34,9 +34,11 @@ def test_words_are_counted_and_each_change_of_a_count_is_a_record_at_once(broker
         stream.until_running()
         world.until_counted(words_in)
         assert world.counts() == {"hello": 2, "world": 1, "kafka": 3, "streams": 1, "summit": 1}
-        # The batch in real time is ten minutes long: nothing waits for its end.
+        # The batch in real time is ten minutes long: nothing waits for its end. One after another, since lines that wait
+        # when a query begins may be counted together.
         for times in range(3):
             world.send(f"again AGAIN {times}", partition=times)
+            world.until_counted(words_in)
         world.send("", "   \t ", f"{' '.join(ODD_WORDS)}  {ODD_WORDS[0]}", partition=1)
         world.send_unusable(b"\xff\xfe", None, b"ok \xc3", partition=2)
         world.send("last", partition=2)
