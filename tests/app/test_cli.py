@@ -1,10 +1,12 @@
 """The command line: one line and status 2 for what the user must put right; signals end the broker."""
 
+import logging
 import os
 import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,21 @@ from tests.drivers.ports import free_port
 from tests.waiting import UNHURRIED_S, wait_until
 
 COMMAND = [sys.executable, "-m", "app.cli"]
+
+
+@pytest.fixture(autouse=True)
+def logging_as_before() -> Iterator[None]:
+    """Commands say how log lines look, for their whole process: here tests of others come after them."""
+    root = logging.getLogger()
+    loggers = [root, *(each for each in root.manager.loggerDict.values() if isinstance(each, logging.Logger))]
+    levels = [(each, each.level) for each in loggers]
+    handlers = list(root.handlers)
+    yield
+    for handler in [each for each in root.handlers if each not in handlers]:
+        root.removeHandler(handler)
+    for each, level in levels:
+        each.setLevel(level)
+    logging.captureWarnings(False)
 
 
 def test_the_commands_are_those_of_the_contract() -> None:

@@ -34,8 +34,8 @@ def test_words_are_counted_and_each_change_of_a_count_is_a_record_at_once(broker
         stream.until_running()
         world.until_counted(words_in)
         assert world.counts() == {"hello": 2, "world": 1, "kafka": 3, "streams": 1, "summit": 1}
-        # The batch in real time is ten minutes long: nothing waits for its end. One after another, since lines that wait
-        # when a query begins may be counted together.
+        # The batch in real time is ten minutes long: nothing waits for its end.
+        # One after another, since lines that wait when a query begins may be counted together.
         for times in range(3):
             world.send(f"again AGAIN {times}", partition=times)
             world.until_counted(words_in)
