@@ -25,15 +25,19 @@ COMMAND = [sys.executable, "-m", "app.cli"]
 def logging_as_before() -> Iterator[None]:
     """Commands say how log lines look, for their whole process: here tests of others come after them."""
     root = logging.getLogger()
-    loggers = [root, *(each for each in root.manager.loggerDict.values() if isinstance(each, logging.Logger))]
-    levels = [(each, each.level) for each in loggers]
-    handlers = list(root.handlers)
+    handlers, levels = list(root.handlers), {each: each.level for each in _loggers()}
     yield
     for handler in [each for each in root.handlers if each not in handlers]:
         root.removeHandler(handler)
-    for each, level in levels:
-        each.setLevel(level)
+    for each in _loggers():
+        # Those of libraries that nobody had named before, too.
+        each.setLevel(levels.get(each, logging.NOTSET))
     logging.captureWarnings(False)
+
+
+def _loggers() -> list[logging.Logger]:
+    root = logging.getLogger()
+    return [root, *(each for each in root.manager.loggerDict.values() if isinstance(each, logging.Logger))]
 
 
 def test_the_commands_are_those_of_the_contract() -> None:
