@@ -73,6 +73,7 @@ class Components:
         ready: returns why the instance should get no traffic, or None.
         measures: returns what the instance measures of itself, for `/metrics`.
         stream_trouble: returns why the stream does not get to work here; None when it does, or is elsewhere.
+        nearest: whether a current copy here answers before the active one elsewhere.
         peers: how to talk to the other instances.
         tokens: who may ask; by default all may.
         transport: what carries the requests to them; None for the network.
@@ -91,6 +92,7 @@ class Components:
     ready: Callable[[], str | None]
     measures: Callable[[], Measures] = Measures
     stream_trouble: Callable[[], str | None] = lambda: None
+    nearest: bool = True
     peers: PeerSettings = field(default_factory=PeerSettings)
     tokens: Tokens = field(default_factory=Tokens)
     transport: httpx.AsyncBaseTransport | None = None

@@ -43,7 +43,9 @@ class ServedStore:
         self.view = view
         self._peers = peers
         self._stopping = components.stopping
-        self._router = Router(view, components.cluster, components.host, peers.down)
+        self._router = Router(
+            view, components.cluster, components.host, peers.down, nearest=components.nearest
+        )
 
     @property
     def store(self) -> Store:

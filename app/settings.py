@@ -169,6 +169,11 @@ class Settings(BaseSettings):
         description='further settings of Spark, a JSON object of texts such as {"spark.executor.memory": "2g"}',
     )
     num_standby_replicas: int = Field(1, ge=0, description="warm copies of each store partition, at least 0")
+    reads: Literal["nearest", "active"] = Field(
+        "nearest",
+        description="who answers first, nearest: a copy here that is current, or active: the active one, nearest or"
+        " active",
+    )
     session_timeout_ms: int = Field(
         6000,
         ge=1000,

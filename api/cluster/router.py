@@ -21,17 +21,21 @@ class Router:
         cluster: returns the map of the last assignment; one snapshot serves a whole decision.
         here: this instance.
         down: the hosts that did not answer lately.
+        nearest: whether a current copy here answers before the active one elsewhere.
 
     Attributes:
         cluster: the same.
         here: this instance.
     """
 
-    def __init__(self, view: View, cluster: Callable[[], ClusterMap], here: HostInfo, down: DownHosts) -> None:
+    def __init__(
+        self, view: View, cluster: Callable[[], ClusterMap], here: HostInfo, down: DownHosts, *, nearest: bool
+    ) -> None:
         self.cluster = cluster
         self.here = here
         self._view = view
         self._down = down
+        self._nearest = nearest
 
     def route(self, partition: int, status: PartitionStatus, *, hop: bool) -> Route:
         """Return who answers for `partition`.
@@ -43,7 +47,8 @@ class Router:
         """
         if not self._view.partition_count:
             return Unavailable(f"{self.here} does not know the partitions yet")
-        return decide(partition, status, self.cluster(), self.here, self._down.avoided(), hop=hop)
+        avoided = self._down.avoided()
+        return decide(partition, status, self.cluster(), self.here, avoided, hop=hop, nearest=self._nearest)
 
     def elsewhere(self, partition: int, status: PartitionStatus, *, hop: bool) -> Remote | Unavailable:
         """Return who answers when this instance's copy of `partition` cannot be read; arguments as for `route`."""

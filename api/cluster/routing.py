@@ -1,4 +1,4 @@
-"""The pure decision of who answers for a partition: the active copy first, then the standbys, then nobody."""
+"""The pure decision of who answers for a partition: a current copy here, the active one, the standbys, then nobody."""
 
 from __future__ import annotations
 
@@ -46,6 +46,7 @@ def decide(
     down: frozenset[HostInfo],
     *,
     hop: bool,
+    nearest: bool,
 ) -> Route:
     """Return who answers for `partition`.
 
@@ -56,8 +57,9 @@ def decide(
         here: this instance.
         down: hosts that did not answer lately; they are asked last.
         hop: whether another instance has forwarded the request here; it is not forwarded again then.
+        nearest: whether a current copy here answers before the active one elsewhere.
     """
-    if status.can_answer and (hop or status.role == "active"):
+    if status.can_answer and (hop or status.role == "active" or (nearest and status.is_current)):
         return _LOCAL
     if hop:
         return Unavailable(f"{here} cannot answer: {status.reason or 'it holds no copy'}")

@@ -243,7 +243,7 @@ class Feeds:
         moved = set()
         for partition in range(count):
             status = self._view.status(partition)
-            seen = (cluster, status.can_answer, status.role)
+            seen = (cluster, status.can_answer, status.role, status.is_current)
             if self._seen.get(partition) != seen:
                 self._seen[partition] = seen
                 moved.add(partition)

@@ -1,6 +1,6 @@
 """Follows the rows of one partition for a feed: from this instance's copy, or from a holder's stream.
 
-Who is followed is the router's decision, as for any read: the active copy first, then the standbys. When the one that
+Who is followed is the router's decision, as for any read: a current copy here, else the active one, then standbys. When the one that
 is followed ends or fails, the next one is asked from the position on that has been reached, so that readers never see
 a row that is older than what they have.
 

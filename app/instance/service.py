@@ -119,6 +119,7 @@ class Service:
             ready=self.not_ready,
             measures=self._measures.now,
             stream_trouble=self._stream.trouble,
+            nearest=settings.reads == "nearest",
             tokens=settings.tokens,
             sharing=settings.sharing,
             stopping=self._goodbye,

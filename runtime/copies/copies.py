@@ -25,6 +25,8 @@ logger = logging.getLogger(__name__)
 
 _TOPICS_NOTE: Final = "topics"
 _VALUES_NOTE: Final = "values"
+_CURRENT_FOR_MS: Final = 1000
+"""A copy that has not heard from Kafka for longer is not current."""
 
 
 def names_of(topology: Topology) -> list[str]:
@@ -73,6 +75,7 @@ class Copies:
         self.trouble = self.state_trouble = ""
         self.changed = asyncio.Event()
         self._stores = stores
+        self._now_ms = now_ms
         self._described: dict[str, TopicDescription] = {}
         self._missing: list[str] = []
         self._wanted: set[int] = set()
@@ -184,7 +187,13 @@ class Copies:
         reason = "" if caught_up else self._reason(held, partition, lag)
         # A table without a topic has nothing that could be read.
         lag_is_known = end_is_known and (self._tables_were_read or bool(self._missing))
-        return CopyStatus(can_answer, caught_up, lag, reason, copy.position if copy else 0, lag_is_known)
+        is_current = (
+            can_answer
+            and self._tables_caught_up
+            and copy is not None
+            and self._now_ms() - copy.current_at_ms <= _CURRENT_FOR_MS
+        )
+        return CopyStatus(can_answer, caught_up, lag, reason, copy.position if copy else 0, lag_is_known, is_current)
 
     def table_reason(self, topic: str) -> str:
         """Return why a table cannot answer yet; empty when it can."""
@@ -205,6 +214,7 @@ class Copies:
             reason=next((status.reason for status in each if status.reason), ""),
             position=sum(status.position for status in each),
             lag_is_known=all(status.lag_is_known for status in each),
+            is_current=all(status.is_current for status in each),
         )
 
     def measure(self) -> tuple[CopyMeasures, ...]:

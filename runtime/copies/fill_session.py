@@ -115,6 +115,8 @@ class FillSession:
     async def _fill(self, consumer: AIOKafkaConsumer) -> None:
         while True:
             polled = await self._poll(consumer)
+            # As of now: while records are applied, a fetch may tell of others that are not among them.
+            told = self._told(consumer)
             # All epochs before the first wait: while one copy takes its records, another may begin again.
             for copy, epoch, records in [
                 (copy, copy.epoch, records)
@@ -123,6 +125,9 @@ class FillSession:
             ]:
                 await _apply(copy, epoch, records)
             await self._observe(consumer)
+            for copy, end, at_ms in told:
+                if copy.position >= end:
+                    copy.current_at_ms = at_ms
             self._copies.progressed()
 
     async def _poll(self, consumer: AIOKafkaConsumer) -> dict[TopicPartition, list[Any]]:
@@ -138,6 +143,18 @@ class FillSession:
             except RecordTooLargeError as error:
                 logger.warning("skipped a record that is larger than a fetch: %s", error)
         return {}
+
+    def _told(self, consumer: AIOKafkaConsumer) -> list[tuple[StoreCopy, int, int]]:
+        """Return of each copy where Kafka has said last that its topic partition ends, and when."""
+        told = []
+        assigned = consumer.assignment()
+        for topic_partition, copy in self._assigned.items():
+            if topic_partition in assigned:
+                end = consumer.last_stable_offset(topic_partition)
+                at_ms = consumer.last_poll_timestamp(topic_partition)
+                if end is not None and end >= 0 and at_ms is not None:
+                    told.append((copy, end, at_ms))
+        return told
 
     async def _observe(self, consumer: AIOKafkaConsumer) -> None:
         """Take the ends that came with the last fetches, and move over offsets that hold no record."""

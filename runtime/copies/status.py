@@ -16,6 +16,8 @@ class CopyStatus(NamedTuple):
         position: the offset of its topic partition that it reads next; a copy of the same position knows as much.
         lag_is_known: whether this process has seen where its topic partition ends, and has read the tables to where
             their topics ended then. Before that it may be any number of changes behind, whatever its lag.
+        is_current: it has all that its topic partition had a second ago, as Kafka has said since; and the tables have
+            been read.
     """
 
     can_answer: bool
@@ -24,3 +26,4 @@ class CopyStatus(NamedTuple):
     reason: str
     position: int = 0
     lag_is_known: bool = True
+    is_current: bool = False

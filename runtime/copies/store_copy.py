@@ -109,6 +109,8 @@ class StoreCopy(ABC):
         unusable: how many of those could not be used; some are counted again after a failure.
         epoch: grows when the filling begins again; records read before that are of no use any more.
         dropped: the store is closed; nothing is written any more.
+        current_at_ms: when Kafka last told of an end that the copy has reached since, wall-clock milliseconds; 0 when
+            it has not reached any.
     """
 
     def __init__(
@@ -124,6 +126,7 @@ class StoreCopy(ABC):
         self.unusable = 0
         self.epoch = 0
         self.dropped = False
+        self.current_at_ms = 0
         self._target: int | None = None
         self._shared = shared
         self._on_reset = on_reset
@@ -178,6 +181,7 @@ class StoreCopy(ABC):
     def rewind(self) -> None:
         """Go back to what the store remembers: what was read and not written is lost."""
         self.epoch += 1
+        self.current_at_ms = 0
         self.position = self.store.fill.position if self.store.fill else 0
         self.judged_from = min(self.judged_from, self.position)
         self._discard()
@@ -185,6 +189,7 @@ class StoreCopy(ABC):
     def begin(self, topic_id: str, position: int) -> None:
         """Empty the store; its filling begins at `position`."""
         self.epoch += 1
+        self.current_at_ms = 0
         self.position = self.judged_from = position
         self._target = None
         self._discard()

@@ -71,6 +71,7 @@ class PartitionStatus(NamedTuple):
         lag: records that the copy is behind the end of its topic partition.
         reason: why it cannot answer, or what it waits for; empty when it is caught up.
         position: the offset of the topic partition that its copy reads next; a copy of the same position knows as much.
+        is_current: its copy has all that there was a second ago, as Kafka has said since.
     """
 
     can_answer: bool
@@ -78,6 +79,7 @@ class PartitionStatus(NamedTuple):
     lag: int
     reason: str
     position: int = 0
+    is_current: bool = False
 
 
 class View(ABC):

@@ -14,6 +14,7 @@ HERE, B, C, D = (HostInfo(name, 7000) for name in ("here", "b", "c", "d"))
 
 ACTIVE = PartitionStatus(True, "active", 0, "")
 STANDBY = PartitionStatus(True, "standby", 3, "")
+CURRENT = PartitionStatus(True, "standby", 0, "", is_current=True)
 COLD = PartitionStatus(False, "standby", 9, "restoring")
 
 
@@ -33,6 +34,8 @@ def cluster(active: HostInfo | None, *standbys: HostInfo) -> ClusterMap:
         (ACTIVE, cluster(B, HERE), set(), Local()),
         (ACTIVE, cluster(None), set(), Local()),
         (STANDBY, cluster(HERE, B), set(), Local()),
+        (CURRENT, cluster(B, HERE), set(), Local()),
+        (CURRENT, cluster(B, C), set(), Local()),
         # the active copy is elsewhere
         (COLD, cluster(B), set(), Remote((B,), then_local=False)),
         (COLD, cluster(B, C, D), set(), Remote((B, C, D), then_local=False)),
@@ -57,41 +60,50 @@ def cluster(active: HostInfo | None, *standbys: HostInfo) -> ClusterMap:
 def test_the_active_copy_answers_then_the_standbys(
     status: PartitionStatus, members: ClusterMap, down: set[HostInfo], expected: Route
 ) -> None:
-    assert decide(0, status, members, HERE, frozenset(down), hop=False) == expected
+    assert decide(0, status, members, HERE, frozenset(down), hop=False, nearest=True) == expected
 
 
 @pytest.mark.parametrize("status", [ACTIVE, STANDBY])
 def test_a_forwarded_request_is_answered_by_any_copy_here(status: PartitionStatus) -> None:
-    assert decide(0, status, cluster(B, C), HERE, frozenset(), hop=True) == Local()
+    assert decide(0, status, cluster(B, C), HERE, frozenset(), hop=True, nearest=True) == Local()
 
 
 @pytest.mark.parametrize("members", [cluster(B, C), cluster(HERE), cluster(None)])
 def test_a_forwarded_request_is_never_forwarded_and_says_why(members: ClusterMap) -> None:
-    route = decide(0, COLD, members, HERE, frozenset(), hop=True)
+    route = decide(0, COLD, members, HERE, frozenset(), hop=True, nearest=True)
     assert route == Unavailable("here:7000 cannot answer: restoring")
 
 
 def test_without_any_holder_the_reason_is_told() -> None:
-    route = decide(0, COLD, cluster(HERE), HERE, frozenset(), hop=False)
+    route = decide(0, COLD, cluster(HERE), HERE, frozenset(), hop=False, nearest=True)
     assert isinstance(route, Unavailable)
     assert "restoring" in route.reason
 
 
 hosts = st.sampled_from([HERE, B, C, D])
-statuses = st.sampled_from([ACTIVE, STANDBY, COLD])
+statuses = st.sampled_from([ACTIVE, STANDBY, CURRENT, COLD])
 
 
-@given(statuses, st.none() | hosts, st.frozensets(hosts), st.frozensets(hosts), st.booleans())
+@pytest.mark.parametrize("members", [cluster(B, HERE), cluster(B, C)])
+def test_the_active_copy_answers_before_a_current_one_where_that_is_wanted(members: ClusterMap) -> None:
+    route = decide(0, CURRENT, members, HERE, frozenset(), hop=False, nearest=False)
+    assert isinstance(route, Remote)
+    assert route.hosts[0] == B
+    assert route.then_local
+
+
+@given(statuses, st.none() | hosts, st.frozensets(hosts), st.frozensets(hosts), st.booleans(), st.booleans())
 def test_only_members_are_asked_each_once_and_every_holder_gets_its_turn(
     status: PartitionStatus,
     active: HostInfo | None,
     standbys: frozenset[HostInfo],
     down: frozenset[HostInfo],
     hop: bool,
+    nearest: bool,
 ) -> None:
     members = cluster(active, *sorted(standbys - {active}))
     holders = (standbys | {active}) - {None, HERE}
-    route = decide(0, status, members, HERE, down, hop=hop)
+    route = decide(0, status, members, HERE, down, hop=hop, nearest=nearest)
     if isinstance(route, Remote):
         assert not hop
         assert route.hosts
