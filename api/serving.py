@@ -43,9 +43,7 @@ class ServedStore:
         self.view = view
         self._peers = peers
         self._stopping = components.stopping
-        self._router = Router(
-            view, components.cluster, components.host, peers.down, nearest=components.nearest
-        )
+        self._router = Router(view, components.cluster, components.host, peers.down, nearest=components.nearest)
 
     @property
     def store(self) -> Store:

@@ -202,7 +202,7 @@ async def test_a_route_has_the_parameters_and_statuses_that_the_reference_says(p
 
 def test_the_reference_says_how_live_updates_are_kept_up() -> None:
     one, all_boards = (as_one_line(route_sections()[path]) for path in EVENTS)
-    for written in (OneKey(Words()), AllKeys(Words(), "token")):
+    for written in (OneKey(Words(), "store"), AllKeys(Words(), "store", "token")):
         assert f"A comment (`:`) comes every {written.heartbeat_s:g} s when nothing else does." in one
         assert (written.heartbeat, written.preamble) == (b":\n\n", b"retry: %d\n\n" % RETRY_MS)
         assert f"allow silence of {written.heartbeat_s:g} s" in as_one_line(OPERATIONS.section("## Scaling"))

@@ -15,7 +15,7 @@ import httpx
 from api.cluster.connections import PeerTransport, UnknownName
 from api.cluster.down_hosts import DownHosts
 from api.components import PeerSettings
-from api.http.answers import SERVED_BY
+from api.http.answers import SERVED_BY, UNMET
 from api.http.auth import Tokens
 from api.http.request_ids import CURRENT
 from api.http.request_ids import HEADER as REQUEST_ID
@@ -161,6 +161,9 @@ class Peers:
             body = await response.aread()
         except UNREACHED as error:
             return self._failed(host, failure_of(error))
+        if (unmet := response.headers.get(UNMET.decode())) is not None:
+            self.down.answered(host)
+            return NoReply(unmet)
         if (failure := _refusal(response)) is not None:
             return self._failed(host, failure)
         self.down.answered(host)

@@ -8,7 +8,8 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp
 
 EXPOSED: Final = (
-    "ETag", "Link", "Retry-After", "X-Missing-Partitions", "X-Request-ID", "X-Served-By", "X-Store-Lag", "X-Store-Role",
+    "ETag", "Link", "Retry-After", "X-Missing-Partitions", "X-Request-ID", "X-Served-By", "X-Store-Lag",
+    "X-Store-Position", "X-Store-Role",
 )  # fmt: skip
 """What a page may see beside the body."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from itertools import chain
 from typing import Annotated, Any, Final, get_origin
 from urllib.parse import unquote_to_bytes
 
@@ -99,9 +100,8 @@ async def only_plain(request: Request) -> None:
             if not _is_encoded(piece):
                 raise InvalidRequest(f"{piece.partition(b'=')[0].decode('ascii', 'replace')}: it is no encoded UTF-8")
         given = Counter(name for name, _ in request.query_params.multi_items())
-        known = (
-            each.alias for each in route.dependant.query_params if get_origin(each.field_info.annotation) is not list
-        )
+        parameters = chain.from_iterable(each.query_params for each in (route.dependant, *route.dependant.dependencies))
+        known = (each.alias for each in parameters if get_origin(each.field_info.annotation) is not list)
         if repeated := [name for name in known if given[name] > 1]:
             raise InvalidRequest(f"{repeated[0]}: it stands in the query more than once")
 

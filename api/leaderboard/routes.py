@@ -11,6 +11,7 @@ from api.http.parameters import HowMany, Partial, limit_of, limit_within, page_w
 from api.http.schemas import KeyHosts
 from api.leaderboard.parameters import After, First, Last, PageSize, ProductId
 from api.leaderboard.schemas import BOARD_EXAMPLE, BOARDS_EXAMPLE, Entry
+from api.reads.demand import Demand, demanded
 from api.reads.framing import Rows
 from api.reads.gather import Gather
 from api.reads.one_row import OneRow
@@ -26,7 +27,7 @@ BOARD_PATH: Final = f"{BOARDS_PATH}/{{productId}}"
 
 _ETAG: Final = {"ETag": "changes with the board; send it back as `If-None-Match`"}
 _LINK_HEADER: Final = {"Link": f'the next page, `<{BOARDS_PATH}?page_size=2&after=6>; rel="next"`, while there is one'}
-_PAGED_WITH: Final = ("limit", "page_size", "partial")
+_PAGED_WITH: Final = ("limit", "page_size", "partial", "min_position", "require", "max_lag")
 
 _NOT_FOUND: Final = {"description": "No such board"}
 _INVALID: Final = {"description": "An id, a limit or a range that cannot be"}
@@ -60,6 +61,7 @@ def board_routes(serving: Serving, served: ServedStore, board: OneRow, gather: G
 def _boards(serving: Serving, board: OneRow, gather: Gather, limits: Limits) -> APIRouter:
     router = APIRouter(prefix=BOARDS_PATH, tags=["leaderboard"], responses={400: _INVALID, 503: UNAVAILABLE})
     limit_parameter, default_limit = limit_of(limits, "a board"), limits.default
+    Demanded = Annotated[Demand, demanded(board.store)]  # noqa: N806  # a type, of this store
 
     @router.get(
         "",
@@ -73,6 +75,7 @@ def _boards(serving: Serving, board: OneRow, gather: Gather, limits: Limits) -> 
     )
     async def all_boards(
         request: Request,
+        demand: Demanded,
         limit: Annotated[HowMany, limit_parameter] = default_limit,
         page_size: PageSize = None,
         after: After = None,
@@ -81,8 +84,8 @@ def _boards(serving: Serving, board: OneRow, gather: Gather, limits: Limits) -> 
         entries, size = limit_within(limit, limits), page_within(page_size, after, "boards")
         hop = is_hop(request.scope["headers"])
         if size is None:
-            return await serving.sent(request, await gather.rows(entries, hop=hop, partial=partial))
-        answer, last = await gather.page(entries, after, size, hop=hop, partial=partial)
+            return await serving.sent(request, await gather.rows(entries, hop=hop, partial=partial, demand=demand))
+        answer, last = await gather.page(entries, after, size, hop=hop, partial=partial, demand=demand)
         if last is not None:
             link = next_page(BOARDS_PATH, request.query_params, _PAGED_WITH, str(last))
             answer = answer._replace(headers=[*answer.headers, link])
@@ -94,8 +97,8 @@ def _boards(serving: Serving, board: OneRow, gather: Gather, limits: Limits) -> 
         response_model=int,
         responses={200: _example("A bare JSON number", 2, MISSING_HEADER)},
     )
-    async def count(request: Request, partial: Partial = False) -> Response:
-        answer = await gather.count(hop=is_hop(request.scope["headers"]), partial=partial)
+    async def count(request: Request, demand: Demanded, partial: Partial = False) -> Response:
+        answer = await gather.count(hop=is_hop(request.scope["headers"]), partial=partial, demand=demand)
         return await serving.sent(request, answer)
 
     @router.get(
@@ -118,10 +121,13 @@ def _boards(serving: Serving, board: OneRow, gather: Gather, limits: Limits) -> 
         },
     )
     async def one_board(
-        request: Request, product_id: ProductId, limit: Annotated[HowMany, limit_parameter] = default_limit
+        request: Request,
+        demand: Demanded,
+        product_id: ProductId,
+        limit: Annotated[HowMany, limit_parameter] = default_limit,
     ) -> Response:
-        hop = is_hop(request.scope["headers"])
-        return await serving.sent(request, await board.answer(product_id, limit_within(limit, limits), hop=hop))
+        entries, hop = limit_within(limit, limits), is_hop(request.scope["headers"])
+        return await serving.sent(request, await board.answer(product_id, entries, hop=hop, demand=demand))
 
     @router.get(
         "/{from}/{to}",
@@ -131,6 +137,7 @@ def _boards(serving: Serving, board: OneRow, gather: Gather, limits: Limits) -> 
     )
     async def range_of_boards(
         request: Request,
+        demand: Demanded,
         first: First,
         last: Last,
         limit: Annotated[HowMany, limit_parameter] = default_limit,
@@ -140,7 +147,7 @@ def _boards(serving: Serving, board: OneRow, gather: Gather, limits: Limits) -> 
             raise InvalidRequest(f"from: {first} is above to: {last}; the lower product id comes first")
         entries, hop = limit_within(limit, limits), is_hop(request.scope["headers"])
         within = inclusive(Int64, first, last)
-        return await serving.sent(request, await gather.rows(entries, within, hop=hop, partial=partial))
+        return await serving.sent(request, await gather.rows(entries, within, hop=hop, partial=partial, demand=demand))
 
     return router
 

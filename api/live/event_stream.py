@@ -3,11 +3,11 @@
 To clients streams are server-sent events (WHATWG HTML, section 9.2). An event's `id` comes back as `Last-Event-ID` when
 a client connects again:
 
-    one row     the row's entity tag without quotes, `none` while there is no row
+    one row     the row's entity tag without quotes, `none` while there is no row; behind a point its position
     all rows    which feed of which instance, and how many changes it had seen
 
-Between instances a stream is lines: `@position`, `key row`, `key` alone when there is no row, `.` when all rows have
-been sent once, an empty line as a sign of life. A key is percent-encoded.
+Between instances a stream is lines: `@position topic`, `key row`, `key` alone when there is no row, `.` when all rows
+have been sent once, an empty line as a sign of life. A key is percent-encoded.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Final, NamedTuple
 
 from api.http.key_route import encoded
 from runtime.keys import KeyType, KeyValue
+from runtime.serving.position import Position
 from runtime.serving.view import Rendered
 
 EVENT_TYPE: Final = "text/event-stream"
@@ -26,7 +27,7 @@ LINES_TYPE: Final = "text/plain"
 RETRY_MS: Final = 500
 """How long a client waits until it connects again: instances end their streams when they stop, and others go on."""
 
-_SAFE_ID: Final = re.compile(rb"[0-9a-z-]{1,64}")
+_SAFE_ID: Final = re.compile(rb"[0-9A-Za-z._-]{1,128}")
 
 
 class Words(NamedTuple):
@@ -63,15 +64,15 @@ class Format(ABC):
     tells_absent = False
 
     @abstractmethod
-    def frame(self, key: KeyValue, rendered: Rendered | None) -> bytes:
-        """Return a row, or that there is none."""
+    def frame(self, key: KeyValue, rendered: Rendered | None, at: Position | None) -> bytes:
+        """Return a row, or that there is none, and how far the copy had read that says so, where that is known."""
 
     def mark(self, sequence: int) -> bytes:  # noqa: ARG002
         """Return what stands before the frame that completes the changes up to `sequence`."""
         return b""
 
-    def before(self, position: int) -> bytes:  # noqa: ARG002
-        """Return what stands before frames of a copy at `position`."""
+    def before(self, position: int, topic_id: str) -> bytes:  # noqa: ARG002
+        """Return what stands before frames of a copy at `position` of a topic."""
         return b""
 
     def complete(self, sequence: int, rows: int) -> bytes:  # noqa: ARG002
@@ -92,22 +93,27 @@ class OneKey(Format):
 
     Args:
         words: what things are called.
+        store: the name of the store.
     """
 
     tells_absent = True
 
-    def __init__(self, words: Words) -> None:
+    def __init__(self, words: Words, store: str) -> None:
         self._row = words.row.encode()
+        self._store = store
 
-    def frame(self, key: KeyValue, rendered: Rendered | None) -> bytes:  # noqa: ARG002  # the reader knows which
+    def frame(self, key: KeyValue, rendered: Rendered | None, at: Position | None) -> bytes:  # noqa: ARG002  # the reader knows which
         """Return an event with the row, or `gone`."""
+        position = b"" if at is None else b".%b" % at.text(self._store).encode()
         if rendered is None:
-            return b"id: none\nevent: gone\ndata: null\n\n"
-        return b"id: %b\nevent: %b\ndata: %b\n\n" % (rendered.etag.strip('"').encode(), self._row, rendered.body)
+            return b"id: none%b\nevent: gone\ndata: null\n\n" % position
+        tag = rendered.etag.strip('"').encode()
+        return b"id: %b%b\nevent: %b\ndata: %b\n\n" % (tag, position, self._row, rendered.body)
 
     def resumes(self, last_event_id: bytes, frame: bytes) -> bool:
         """Return whether the frame is of the row that the client had last."""
-        return frame.startswith(b"id: %b\n" % last_event_id)
+        tag = last_event_id.partition(b".")[0]
+        return frame.startswith((b"id: %b\n" % tag, b"id: %b." % tag))
 
 
 class AllKeys(Format):
@@ -115,22 +121,25 @@ class AllKeys(Format):
 
     Args:
         words: what things are called.
+        store: the name of the store.
         token: tells the feed from any other, of this instance or of others.
     """
 
     reset = b"event: reset\ndata: {}\n\n"
 
-    def __init__(self, words: Words, token: str) -> None:
+    def __init__(self, words: Words, store: str, token: str) -> None:
         self._row, self._rows, self._key, self._value = (word.encode() for word in words)
+        self._store = store
         self._token = token.encode()
 
-    def frame(self, key: KeyValue, rendered: Rendered | None) -> bytes:
+    def frame(self, key: KeyValue, rendered: Rendered | None, at: Position | None) -> bytes:
         """Return an event with the row, or `gone`; either names its key."""
         name = json.dumps(key, ensure_ascii=False).encode()
+        position = b"" if at is None else b',"position":"%b"' % at.text(self._store).encode()
         if rendered is None:
-            return b'event: gone\ndata: {"%b":%b}\n\n' % (self._key, name)
-        fields = (self._row, self._key, name, self._value, rendered.body)
-        return b'event: %b\ndata: {"%b":%b,"%b":%b}\n\n' % fields
+            return b'event: gone\ndata: {"%b":%b%b}\n\n' % (self._key, name, position)
+        fields = (self._row, self._key, name, self._value, rendered.body, position)
+        return b'event: %b\ndata: {"%b":%b,"%b":%b%b}\n\n' % fields
 
     def mark(self, sequence: int) -> bytes:
         """Return the id of the event that follows."""
@@ -153,25 +162,27 @@ class Lines(Format):
     Args:
         key_type: what keys are.
         tells_absent: whether a row that never was is told of.
+        tells_topic: whether positions say of which topic they are; instances of before cannot read that.
     """
 
     preamble = b"\n"
     heartbeat = b"\n"
     heartbeat_s = 2.0
 
-    def __init__(self, key_type: KeyType, *, tells_absent: bool) -> None:
+    def __init__(self, key_type: KeyType, *, tells_absent: bool, tells_topic: bool) -> None:
         self.tells_absent = tells_absent
+        self._tells_topic = tells_topic
         self._text = key_type.text
 
-    def frame(self, key: KeyValue, rendered: Rendered | None) -> bytes:
+    def frame(self, key: KeyValue, rendered: Rendered | None, at: Position | None) -> bytes:  # noqa: ARG002
         """Return the line of a row; JSON has no line ends outside of strings and none inside."""
         # A point alone says that all has been sent.
         name = encoded(self._text(key)).replace(".", "%2E").encode()
         return b"%b\n" % name if rendered is None else b"%b %b\n" % (name, rendered.body)
 
-    def before(self, position: int) -> bytes:
+    def before(self, position: int, topic_id: str) -> bytes:
         """Return the line that tells from when the rows that follow are."""
-        return b"@%d\n" % position
+        return b"@%d %b\n" % (position, topic_id.encode()) if self._tells_topic else b"@%d\n" % position
 
     def complete(self, sequence: int, rows: int) -> bytes:  # noqa: ARG002
         """Return the line that says that every row has been sent."""

@@ -13,6 +13,7 @@ from typing import Final
 
 from api.live.event_stream import Format
 from runtime.keys import KeyValue
+from runtime.serving.position import Position
 from runtime.serving.view import Rendered
 
 CHUNK_BYTES: Final = 32 * 1024
@@ -42,6 +43,7 @@ class Feed:
         sequence: the number of the last change.
         forgotten: changes up to this number are not all there any more.
         positions: partition to the position of the copy that its rows came from.
+        topic_ids: partition to the topic that this is a position in, where that is known.
         closed: no more changes come; readers end.
     """
 
@@ -50,6 +52,7 @@ class Feed:
         self.sequence = 0
         self.forgotten = 0
         self.positions: dict[int, int] = {}
+        self.topic_ids: dict[int, str] = {}
         self.closed = False
         self._kept: dict[KeyValue, _Kept] = {}
         self._gone: dict[KeyValue, None] = {}
@@ -75,15 +78,16 @@ class Feed:
         # Taken out and put in again, so that it stands last.
         self._kept.pop(key, None)
         self._gone.pop(key, None)
-        self._kept[key] = _Kept(self.sequence, partition, etag, self.format.frame(key, rendered))
+        self._kept[key] = _Kept(self.sequence, partition, etag, self.format.frame(key, rendered, self._at(partition)))
         if etag is None:
             self._gone[key] = None
             self._forget_long_gone()
         self._notify()
 
-    def reached(self, partition: int, position: int) -> None:
-        """Note the position of the copy that the rows of a partition come from."""
+    def reached(self, partition: int, position: int, topic_id: str = "") -> None:
+        """Note the position of the copy that the rows of a partition come from, in the topic of this id."""
         self.positions[partition] = max(position, self.positions.get(partition, 0))
+        self.topic_ids[partition] = topic_id
 
     def completed(self, partition: int, seen: set[KeyValue]) -> None:
         """Take it that a partition has no other rows than those seen now."""
@@ -99,6 +103,10 @@ class Feed:
         """End: no more changes come."""
         self.closed = True
         self._notify()
+
+    def _at(self, partition: int) -> Position | None:
+        topic_id = self.topic_ids.get(partition)
+        return Position(topic_id, partition, self.positions[partition]) if topic_id else None
 
     def _forget_long_gone(self) -> None:
         if len(self._gone) > _GONE_KEPT:
@@ -234,7 +242,8 @@ class Reader:
             self._had = None
         if parts and self._feed.positions:
             # Before the rows: whoever has this line has rows that are at least as new, or asks for them again.
-            parts.insert(0, self._feed.format.before(next(iter(self._feed.positions.values()))))
+            (partition, position), *_ = self._feed.positions.items()
+            parts.insert(0, self._feed.format.before(position, self._feed.topic_ids.get(partition, "")))
         return b"".join(parts)
 
     def _begin_round(self, parts: list[bytes]) -> bool:

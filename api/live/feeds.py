@@ -40,11 +40,13 @@ class Scope:
         limit: at most this many entries of a row; None where rows are no lists.
         key: of one row, or None for all.
         part: for a peer: only this partition, and only from this instance's copy.
+        tells_topic: for a peer: whether it wants to know of which topic positions are.
     """
 
     limit: int | None
     key: KeyValue | None = None
     part: int | None = None
+    tells_topic: bool = False
 
 
 class Feeds:
@@ -264,5 +266,8 @@ class Feeds:
 
     def _format(self, scope: Scope) -> Format:
         if scope.part is not None:
-            return Lines(self._view.store.key.type, tells_absent=scope.key is not None)
-        return OneKey(self._words) if scope.key is not None else AllKeys(self._words, uuid.uuid4().hex[:12])
+            return Lines(self._view.store.key.type, tells_absent=scope.key is not None, tells_topic=scope.tells_topic)
+        store = self._view.store.name
+        if scope.key is not None:
+            return OneKey(self._words, store)
+        return AllKeys(self._words, store, uuid.uuid4().hex[:12])

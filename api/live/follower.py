@@ -1,8 +1,8 @@
 """Follows the rows of one partition for a feed: from this instance's copy, or from a holder's stream.
 
-Who is followed is the router's decision, as for any read: a current copy here, else the active one, then standbys. When the one that
-is followed ends or fails, the next one is asked from the position on that has been reached, so that readers never see
-a row that is older than what they have.
+Who is followed is the router's decision, as for any read: a current copy here, else the active one, then the standbys.
+When the one that is followed ends or fails, the next one is asked from the position on that has been reached, so that
+readers never see a row that is older than what they have.
 
            ┌── the first choice is another one, or the stream broke ──┐
            ▼                                                          │
@@ -124,7 +124,7 @@ class Follower:
         except StateUnusable as error:
             self._read_again(error)
             return
-        self._feed.reached(self.partition, status.position)
+        self._feed.reached(self.partition, status.position, status.topic_id)
         self._feed.put(self.partition, key, row)
 
     def _first_choice(self) -> Local | HostInfo | None:
@@ -164,14 +164,14 @@ class Follower:
         self._load()
 
     def _load(self) -> None:
-        position = self._view.status(self.partition).position
+        status = self._view.status(self.partition)
         try:
             rows = self._rows()
         except StateUnusable as error:
             self._read_again(error)
             return
         self._feed.positions.pop(self.partition, None)
-        self._feed.reached(self.partition, position)
+        self._feed.reached(self.partition, status.position, status.topic_id)
         for key, row in rows.items():
             self._feed.put(self.partition, key, row)
         self._feed.completed(self.partition, set(rows))
@@ -192,7 +192,7 @@ class Follower:
         limit = "" if self._limit is None else f"&limit={self._limit}"
         at_least = self._feed.positions.get(self.partition, 0)
         internal = f"/internal/stores/{self._view.store.name}/events"
-        target = f"{internal}?partition={self.partition}{limit}{key}&at_least={at_least}"
+        target = f"{internal}?partition={self.partition}{limit}{key}&at_least={at_least}&tells_topic=true"
         was_down = host in self._peers.down.avoided()
         reason = await self._peers.follow(host, target, stream.take)
         if stream.began:
@@ -257,7 +257,8 @@ class _PeerStream:
         """
         self.began = self.began or bool(line)
         if line[:1] == b"@":
-            self._take_position(int(line[1:]))
+            position, _, topic_id = line[1:].partition(b" ")
+            self._take_position(int(position), topic_id.decode())
         elif line == b".":
             self._feed.completed(self._partition, self._seen)
         elif line:
@@ -272,12 +273,12 @@ class _PeerStream:
         except InvalidRecord as error:
             raise ValueError(f"{name[:40]!r} is no key") from error
 
-    def _take_position(self, position: int) -> None:
+    def _take_position(self, position: int, topic_id: str) -> None:
         if self._first_position:
             # The holder waited for the position before; if it is lower yet, the topic's offsets began again.
             self._feed.positions.pop(self._partition, None)
             self._first_position = False
-        self._feed.reached(self._partition, position)
+        self._feed.reached(self._partition, position, topic_id)
 
 
 async def reach(view: View, partition: int, position: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Final, Generic, TypeVar
 
@@ -15,11 +15,12 @@ from api.cluster.routing import Local, Remote, Route, Unavailable
 from api.http.answers import JSON_TYPE, MISSING_PARTITIONS, NO_STORE, PARTITIONS, Answer, Headers
 from api.http.errors import InvalidRequest, PartitionsUnavailable
 from api.http.key_route import encoded
+from api.reads.demand import ANY, Demand, as_demanded, reached
 from api.reads.framing import Rows, unpack
 from runtime.cluster.host_metadata import HostInfo
 from runtime.errors import StateUnusable
 from runtime.keys import KeyType, KeyValue, following
-from runtime.serving.view import EVERYTHING, Range, View
+from runtime.serving.view import EVERYTHING, PartitionStatus, Range, View
 
 logger = logging.getLogger(__name__)
 
@@ -43,6 +44,10 @@ class _Question(Generic[Part]):
     target: Callable[[list[int]], str]
     parse: Callable[[bytes], Part]
 
+    def demanding(self, query: str) -> _Question[Part]:
+        """Return the question with further parameters for peers."""
+        return replace(self, target=lambda partitions: self.target(partitions) + query) if query else self
+
 
 class Gather:
     """Answers routes of many rows, and counts them.
@@ -61,7 +66,9 @@ class Gather:
         self._compose = compose
         self._composed: tuple[tuple[int, int | None], bytes] | None = None
 
-    async def rows(self, limit: int | None, within: Range = EVERYTHING, *, hop: bool, partial: bool) -> Answer:
+    async def rows(
+        self, limit: int | None, within: Range = EVERYTHING, *, hop: bool, partial: bool, demand: Demand = ANY
+    ) -> Answer:
         """Return the rows of the cluster in one body.
 
         Args:
@@ -69,13 +76,14 @@ class Gather:
             within: which rows, and in which order.
             hop: whether another instance has forwarded the request here.
             partial: whether a part will do.
+            demand: what the copies have to be like.
 
         Raises:
             PartitionsUnavailable: no copy of some partitions can answer, and a part will not do.
         """
         question = self._rows_question(limit, within)
         key = (self._view.version, limit)
-        if within == EVERYTHING and self._all_here(hop=hop):
+        if within == EVERYTHING and demand is ANY and self._all_here(hop=hop):
             if self._composed is not None and self._composed[0] == key:
                 return Answer(200, [JSON_TYPE], self._composed[1])
             found = self._read_here(question.local, list(range(self._view.partition_count)))
@@ -83,7 +91,7 @@ class Gather:
                 body = self._compose(found)
                 self._composed = (key, body)
                 return Answer(200, [JSON_TYPE], body)
-        parts, missing = await self._collect(question, hop=hop)
+        parts, missing = await self._collect(question, hop=hop, demand=demand)
         self._refuse_part(missing, partial=partial)
         return Answer(200, _headers(missing), self._compose(parts[0] if len(parts) == 1 else _in_order(parts, within)))
 
@@ -96,6 +104,7 @@ class Gather:
         *,
         hop: bool,
         partial: bool,
+        demand: Demand = ANY,
     ) -> tuple[Answer, KeyValue | None]:
         """Return the rows that come after the key `after`, and where the next page begins.
 
@@ -106,6 +115,7 @@ class Gather:
             within: which rows the pages are of, and in which order.
             hop: whether another instance has forwarded the request here.
             partial: whether a part will do.
+            demand: what the copies have to be like.
 
         Returns:
             The page, and its last key when there are rows after it.
@@ -118,14 +128,16 @@ class Gather:
             return Answer(200, [JSON_TYPE], self._compose([])), None
         # Each copy gives one more, so that it is known whether there are more.
         question = self._rows_question(limit, rest._replace(most=size + 1))
-        parts, missing = await self._collect(question, hop=hop)
+        parts, missing = await self._collect(question, hop=hop, demand=demand)
         self._refuse_part(missing, partial=partial)
         rows = _in_order(parts, within)
         more = len(rows) > size
         del rows[size:]
         return Answer(200, _headers(missing), self._compose(rows)), rows[-1][0] if more else None
 
-    async def named(self, keys: Sequence[KeyValue], limit: int | None, *, hop: bool, partial: bool) -> Answer:
+    async def named(
+        self, keys: Sequence[KeyValue], limit: int | None, *, hop: bool, partial: bool, demand: Demand = ANY
+    ) -> Answer:
         """Return the rows of these keys as a list, in their order, null for those that are not there.
 
         Args:
@@ -133,6 +145,7 @@ class Gather:
             limit: at most this many entries of each; None where rows are no lists.
             hop: whether another instance has forwarded the request here.
             partial: whether a part will do; rows that nobody can answer for are null then.
+            demand: what the copies have to be like.
 
         Raises:
             InvalidRequest: the keys are too long to be asked for at once.
@@ -142,19 +155,19 @@ class Gather:
         for key in dict.fromkeys(keys):
             by_partition.setdefault(self._view.partition_for(key), []).append(key)
         question = self._named_question(by_partition, limit)
-        parts, missing = await self._collect(question, by_partition, hop=hop)
+        parts, missing = await self._collect(question, by_partition, hop=hop, demand=demand)
         self._refuse_part(missing, partial=partial, asked=len(by_partition))
         found = dict(chain.from_iterable(parts))
         return Answer(200, _headers(missing), b"[%b]" % b",".join([found.get(key, b"null") for key in keys]))
 
-    async def count(self, *, hop: bool, partial: bool) -> Answer:
+    async def count(self, *, hop: bool, partial: bool, demand: Demand = ANY) -> Answer:
         """Return the number of rows of the cluster; arguments and errors as for `rows`."""
         question = _Question(
             local=self._view.count,
             target=lambda partitions: f"{self._internal}/count?partitions={_listed(partitions)}",
             parse=int,
         )
-        parts, missing = await self._collect(question, hop=hop)
+        parts, missing = await self._collect(question, hop=hop, demand=demand)
         self._refuse_part(missing, partial=partial)
         return Answer(200, _headers(missing), b"%d" % sum(parts))
 
@@ -222,17 +235,23 @@ class Gather:
 
     def _all_here(self, *, hop: bool) -> bool:
         partitions = range(self._view.partition_count)
-        return bool(partitions) and all(isinstance(self._route(each, hop=hop), Local) for each in partitions)
+        return bool(partitions) and all(isinstance(self._route(each, ANY, hop=hop), Local) for each in partitions)
 
-    def _route(self, partition: int, *, hop: bool) -> Route:
-        return self._router.route(partition, self._view.status(partition), hop=hop)
+    def _route(self, partition: int, demand: Demand, *, hop: bool) -> Route:
+        return self._router.route(partition, self._status(partition, demand), hop=hop)
+
+    def _status(self, partition: int, demand: Demand) -> PartitionStatus:
+        return as_demanded(demand, partition, self._view.status(partition))
 
     async def _collect(
-        self, question: _Question[Part], partitions: Iterable[int] | None = None, *, hop: bool
+        self, question: _Question[Part], partitions: Iterable[int] | None = None, *, hop: bool, demand: Demand
     ) -> tuple[list[Part], dict[int, str]]:
         """Return what the copies of partitions, by default all, answered, and why partitions have no answer."""
         asked = range(self._view.partition_count) if partitions is None else partitions
-        routes = {each: self._route(each, hop=hop) for each in asked}
+        if demand.position is not None and demand.position.partition in asked:
+            await reached(self._view, demand.position.partition, demand)
+        question = question.demanding(demand.query(self._view.store.name))
+        routes = {each: self._route(each, demand, hop=hop) for each in asked}
         here = [each for each, route in routes.items() if isinstance(route, Local)]
         part_here = self._read_here(question.local, here) if here else None
         if part_here is None:
@@ -241,7 +260,7 @@ class Gather:
         missing = {each: route.reason for each, route in routes.items() if isinstance(route, Unavailable)}
         parts, failed = await self._ask(question, remote)
         missing |= failed
-        last_resort = [each for each in failed if remote[each].then_local and self._view.status(each).can_answer]
+        last_resort = [each for each in failed if remote[each].then_local and self._status(each, demand).can_answer]
         last_part = self._read_here(question.local, last_resort) if last_resort else None
         if last_part is not None:
             missing = {each: reason for each, reason in missing.items() if each not in last_resort}

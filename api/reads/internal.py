@@ -19,6 +19,7 @@ from api.live.event_stream import LINES_TYPE, Words
 from api.live.events import EventStream
 from api.live.feeds import Feeds, Scope
 from api.live.follower import reach
+from api.reads.demand import Demand, MaxLag, MinPosition, Require, as_demanded, reached
 from api.reads.framing import FRAMES_TYPE, pack
 from api.reads.gather import parse_partitions, rows_of
 from api.serving import ServedStore, Serving
@@ -26,6 +27,15 @@ from runtime.errors import StateUnusable
 from runtime.serving.view import Range
 
 logger = logging.getLogger(__name__)
+
+
+async def _demanded(
+    store: str, min_position: MinPosition = None, require: Require = None, max_lag: MaxLag = None
+) -> Demand:
+    return Demand.of(store, min_position, require, max_lag)
+
+
+_Demanded = Annotated[Demand, Depends(_demanded)]
 
 
 class _Parts:
@@ -41,12 +51,13 @@ class _Parts:
         self.feeds: Feeds = served.feeds(Words())
         self.served_by = (SERVED_BY, address.encode())
 
-    def answer(self, asked: str, media_type: str, body: Callable[[list[int]], bytes]) -> Response:
+    async def answer(self, asked: str, media_type: str, demand: Demand, body: Callable[[list[int]], bytes]) -> Response:
         """Return the part.
 
         Args:
             asked: the partitions, a comma-separated list.
             media_type: of the body.
+            demand: what the copies have to be like.
             body: makes it of partitions that are held.
 
         Raises:
@@ -58,7 +69,11 @@ class _Parts:
         except ValueError as error:
             raise InvalidRequest(f"partitions: {error}") from error
         view = self.served.view
-        statuses = {each: view.status(each) for each in partitions if each < view.partition_count}
+        if demand.position is not None and demand.position.partition in partitions:
+            await reached(view, demand.position.partition, demand)
+        statuses = {
+            each: as_demanded(demand, each, view.status(each)) for each in partitions if each < view.partition_count
+        }
         held = [each for each, status in statuses.items() if status.can_answer]
         if not held:
             raise PartitionsUnavailable({each: status.reason for each, status in statuses.items()})
@@ -94,6 +109,7 @@ def internal_routes(serving: Serving) -> APIRouter:
     async def rows(
         store: str,
         partitions: str,
+        demand: _Demanded,
         limit: HowMany = None,
         first: str | None = None,
         end: str | None = None,
@@ -105,10 +121,18 @@ def internal_routes(serving: Serving) -> APIRouter:
         entries = limit_within(limit, of.store.limits)
         lowest, behind = (None if text is None else of.parsed(text) for text in (first, end))
         within = Range(lowest, behind, most, descending)
-        return parts.answer(partitions, FRAMES_TYPE, lambda held: pack(of.view.rows(held, within, entries), key_type))
+        return await parts.answer(
+            partitions, FRAMES_TYPE, demand, lambda held: pack(of.view.rows(held, within, entries), key_type)
+        )
 
     @router.get("/stores/{store}/named")
-    async def named(store: str, partitions: str, key: Annotated[list[str], Query()], limit: HowMany = None) -> Response:
+    async def named(
+        store: str,
+        partitions: str,
+        key: Annotated[list[str], Query()],
+        demand: _Demanded,
+        limit: HowMany = None,
+    ) -> Response:
         parts = parts_of(store)
         of, key_type = parts.served, parts.served.store.key.type
         entries = limit_within(limit, of.store.limits)
@@ -118,21 +142,26 @@ def internal_routes(serving: Serving) -> APIRouter:
             within = (each for each in keys if of.view.partition_for(each) in held)
             return pack(rows_of(of.view, within, entries), key_type)
 
-        return parts.answer(partitions, FRAMES_TYPE, there)
+        return await parts.answer(partitions, FRAMES_TYPE, demand, there)
 
     @router.get("/stores/{store}/count")
-    async def count(store: str, partitions: str) -> Response:
+    async def count(store: str, partitions: str, demand: _Demanded) -> Response:
         parts = parts_of(store)
-        return parts.answer(partitions, "text/plain", lambda held: b"%d" % parts.served.view.count(held))
+        return await parts.answer(partitions, "text/plain", demand, lambda held: b"%d" % parts.served.view.count(held))
 
     @router.get("/stores/{store}/events")
     async def events(
-        store: str, partition: int, at_least: int, key: str | None = None, limit: HowMany = None
+        store: str,
+        partition: int,
+        at_least: int,
+        key: str | None = None,
+        limit: HowMany = None,
+        tells_topic: bool = False,
     ) -> Response:
         parts = parts_of(store)
         of = parts.served
         wanted = None if key is None else of.parsed(key)
-        scope = Scope(limit_within(limit, of.store.limits), wanted, part=partition)
+        scope = Scope(limit_within(limit, of.store.limits), wanted, partition, tells_topic)
         status = of.view.status(partition)
         if not status.can_answer:
             raise PartitionsUnavailable({partition: status.reason})

@@ -9,16 +9,18 @@ from typing import Final
 from api.cluster.peers import NoReply, Peers
 from api.cluster.router import Router
 from api.cluster.routing import Local, Remote
-from api.http.answers import JSON_TYPE, SERVED_BY, STORE_LAG, STORE_ROLE, Answer, Headers
+from api.http.answers import JSON_TYPE, SERVED_BY, STORE_LAG, STORE_POSITION, STORE_ROLE, UNMET, Answer, Headers
 from api.http.errors import PartitionsUnavailable, problem
 from api.http.key_route import encoded
+from api.reads.demand import ANY, Demand, as_demanded, reached
 from runtime.errors import Fix, StateUnusable
 from runtime.keys import KeyValue
+from runtime.serving.position import Position
 from runtime.serving.view import PartitionStatus, View
 
 logger = logging.getLogger(__name__)
 
-_PASSED_ON: Final = ("content-type", "etag", "x-served-by", "x-store-role", "x-store-lag")
+_PASSED_ON: Final = ("content-type", "etag", "x-served-by", "x-store-role", "x-store-lag", "x-store-position")
 
 
 class OneRow:
@@ -37,6 +39,7 @@ class OneRow:
         limits: of the store.
         default_limit: how many entries of a row that is a list are served when a request does not say.
         parse: returns the key that a text is; raises InvalidRecord.
+        store: the name of the store.
     """
 
     def __init__(self, view: View, router: Router, peers: Peers, path: str, missing: Callable[[KeyValue], Fix]) -> None:
@@ -45,40 +48,50 @@ class OneRow:
         self.limits = view.store.limits
         self.default_limit = None if self.limits is None else self.limits.default
         self.parse = view.store.key.type.parse
+        self.store = view.store.name
         self._text = view.store.key.type.text
         self._view = view
         self._router = router
         self._peers = peers
         self._missing = missing
         self._served_by = (SERVED_BY, str(router.here).encode())
+        self._positions: dict[int, tuple[Position, bytes]] = {}
 
-    async def answer(self, key: KeyValue, limit: int | None, *, hop: bool) -> Answer:
+    async def answer(self, key: KeyValue, limit: int | None, *, hop: bool, demand: Demand = ANY) -> Answer:
         """Return the row, or the problem that says why there is none.
 
         Args:
             key: which row.
             limit: at most this many entries of a row that is a list; None where rows are none.
             hop: whether another instance has forwarded the request here.
+            demand: what the copy has to be like.
         """
-        answer = self.at_once(key, limit, hop=hop)
+        partition = self._view.partition_for(key)
+        if demand is not ANY and self._view.partition_count:
+            await reached(self._view, partition, demand)
+        answer = self._at_once(key, limit, demand, hop=hop)
         if not isinstance(answer, Remote):
             return answer
         # Built from what was parsed: nothing that a client wrote reaches a peer.
-        query = "" if limit is None else f"?limit={limit}"
-        reply = await self._peers.forward(answer.hosts, f"{self.prefix}/{encoded(self._text(key))}{query}")
+        query = f"{'' if limit is None else f'&limit={limit}'}{demand.query(self.store)}"
+        reply = await self._peers.forward(
+            answer.hosts, f"{self.prefix}/{encoded(self._text(key))}{query.replace('&', '?', 1)}"
+        )
         if not isinstance(reply, NoReply):
             headers = [(name.encode(), reply.headers[name].encode()) for name in _PASSED_ON if name in reply.headers]
             etag = reply.headers.get("etag")
             return Answer(reply.status, headers, reply.body, etag.encode() if etag else None)
-        partition = self._view.partition_for(key)
-        status = self._view.status(partition)
+        status = as_demanded(demand, partition, self._view.status(partition))
         last = self._local(key, limit, status) if answer.then_local and status.can_answer else None
         return last or self._unavailable(key, partition, reply.reason)
 
     def at_once(self, key: KeyValue, limit: int | None, *, hop: bool) -> Answer | Remote:
         """Return the row or a problem when nothing has to be waited for, else whom to ask; see `answer`."""
+        return self._at_once(key, limit, ANY, hop=hop)
+
+    def _at_once(self, key: KeyValue, limit: int | None, demand: Demand, *, hop: bool) -> Answer | Remote:
         partition = self._view.partition_for(key)
-        status = self._view.status(partition)
+        status = as_demanded(demand, partition, self._view.status(partition))
         route = self._router.route(partition, status, hop=hop)
         if isinstance(route, Local):
             if (answer := self._local(key, limit, status)) is not None:
@@ -86,19 +99,35 @@ class OneRow:
             route = self._router.elsewhere(partition, status, hop=hop)
         if isinstance(route, Remote):
             return route
-        return self._unavailable(key, partition, route.reason)
+        answer = self._unavailable(key, partition, route.reason)
+        if not hop or not self._view.status(partition).can_answer:
+            return answer
+        return answer._replace(headers=[*answer.headers, (UNMET, f"{self._router.here}: {status.reason}".encode())])
+
+    def _position(self, partition: int, status: PartitionStatus) -> Headers:
+        """Return the header that tells how far the copy has read; the same for all reads until it reads on."""
+        if not status.topic_id:
+            return []
+        position, text = self._positions.get(partition, (None, b""))
+        now = Position(status.topic_id, partition, status.position)
+        if position != now:
+            text = now.text(self.store).encode()
+            self._positions[partition] = now, text
+        return [(STORE_POSITION, text)]
 
     def _local(self, key: KeyValue, limit: int | None, status: PartitionStatus) -> Answer | None:
         """Return what this instance's copy says, or None when it cannot be read."""
+        partition = self._view.partition_for(key)
         store: Headers = [
             self._served_by,
             (STORE_ROLE, status.role.encode()),
             (STORE_LAG, b"%d" % status.lag),
+            *self._position(partition, status),
         ]
         try:
             rendered = self._view.get(key, limit)
         except StateUnusable as error:
-            logger.warning("key %r of %s could not be read: %s", key, self._view.store.name, error)
+            logger.warning("key %r of %s could not be read: %s", key, self.store, error)
             return None
         if rendered is None:
             missing = problem(self._missing(key), self._path_of(key))

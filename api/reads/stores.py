@@ -32,6 +32,7 @@ from api.live.events import HOW_IT_GOES_ON, described_stream, stream_for
 from api.live.feeds import Feeds, Scope
 from api.operate.declared import columns_of, key_column, store_schema
 from api.operate.examples import example_of, example_row
+from api.reads.demand import Demand, demanded
 from api.reads.framing import Rows
 from api.reads.gather import Gather
 from api.reads.one_row import OneRow
@@ -44,6 +45,7 @@ ROW_HEADERS: Final = {
     "X-Served-By": "host:port of the instance whose store answered",
     "X-Store-Role": "`active` or `standby`",
     "X-Store-Lag": "records that the store is behind the end of its topic partition",
+    "X-Store-Position": "how far the store has read; hand it back as `min_position`, so that no answer is older",
 }
 MISSING_HEADER: Final = {"X-Missing-Partitions": "those that are not in the answer, when a part was asked for"}
 KEEP_HEADER: Final = {"Cache-Control": "how long the answer may be kept; `no-store` when it is a part"}
@@ -52,7 +54,9 @@ UNKNOWN_HOSTS: Final = {"description": "The partitions are not known yet; try ag
 
 ETAG_HEADER: Final = {"ETag": "changes with the row; send it back as `If-None-Match`"}
 _INVALID: Final = {"description": "A key, a limit or a range that cannot be"}
-_PAGED_WITH: Final = ("from", "to", "prefix", "order", "limit", "page_size", "partial")
+_PAGED_WITH: Final = (
+    "from", "to", "prefix", "order", "limit", "page_size", "partial", "min_position", "require", "max_lag"
+)  # fmt: skip
 _NOT_NAMED: Final = ("from", "to", "prefix", "order", "page_size", "after")
 """What says which rows of all, and so nothing of those that are named."""
 NAMED_MAX: Final = 1000
@@ -137,6 +141,7 @@ def _routes_of(of: _ServedRoutes, serving: Serving) -> APIRouter:
     key_parameter = Path(description=f"a {store.key.name}, percent-encoded")
     path_schema = WithJsonSchema({**store.key.type.key_schema, "examples": [key_example]})
     is_text = store.key.type is Text
+    Demanded = Annotated[Demand, demanded(store.name)]  # noqa: N806  # a type, of this store
 
     @router.get("", summary=f"Store {store.name}")
     async def one_store(request: Request) -> StoreFacts:
@@ -148,8 +153,8 @@ def _routes_of(of: _ServedRoutes, serving: Serving) -> APIRouter:
         response_model=int,
         responses={200: described("A bare JSON number", MISSING_HEADER), 400: _INVALID, 503: UNAVAILABLE},
     )
-    async def count(request: Request, partial: Partial = False) -> Response:
-        answer = await of.gather.count(hop=is_hop(request.scope["headers"]), partial=partial)
+    async def count(request: Request, demand: Demanded, partial: Partial = False) -> Response:
+        answer = await of.gather.count(hop=is_hop(request.scope["headers"]), partial=partial, demand=demand)
         return await serving.sent(request, answer)
 
     @router.get(
@@ -169,6 +174,7 @@ def _routes_of(of: _ServedRoutes, serving: Serving) -> APIRouter:
     )
     async def rows(
         request: Request,
+        demand: Demanded,
         key: Annotated[
             list[Annotated[Any, is_key, schema]],
             Query(
@@ -196,11 +202,13 @@ def _routes_of(of: _ServedRoutes, serving: Serving) -> APIRouter:
         hop = is_hop(request.scope["headers"])
         if key:
             _check_named(key, request.query_params)
-            return await serving.sent(request, await of.gather.named(key, entries, hop=hop, partial=partial))
+            answer = await of.gather.named(key, entries, hop=hop, partial=partial, demand=demand)
+            return await serving.sent(request, answer)
         within = _range(store.key.type, first, last, prefix)._replace(descending=order == "desc")
         if size is None:
-            return await serving.sent(request, await of.gather.rows(entries, within, hop=hop, partial=partial))
-        answer, end = await of.gather.page(entries, after, size, within, hop=hop, partial=partial)
+            answer = await of.gather.rows(entries, within, hop=hop, partial=partial, demand=demand)
+            return await serving.sent(request, answer)
+        answer, end = await of.gather.page(entries, after, size, within, hop=hop, partial=partial, demand=demand)
         if end is not None:
             link = next_page(f"{of.path}/keys", request.query_params, _PAGED_WITH, store.key.type.text(end))
             answer = answer._replace(headers=[*answer.headers, link])
@@ -220,11 +228,12 @@ def _routes_of(of: _ServedRoutes, serving: Serving) -> APIRouter:
     )
     async def one_row(
         request: Request,
+        demand: Demanded,
         key: Annotated[Any, is_key, path_schema, key_parameter],
         limit: Annotated[HowMany, limit_parameter] = default_limit,
     ) -> Response:
-        entries = limit_within(limit, limits)
-        return await serving.sent(request, await of.row.answer(key, entries, hop=is_hop(request.scope["headers"])))
+        entries, hop = limit_within(limit, limits), is_hop(request.scope["headers"])
+        return await serving.sent(request, await of.row.answer(key, entries, hop=hop, demand=demand))
 
     @router.get(
         "/events",

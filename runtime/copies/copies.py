@@ -187,13 +187,20 @@ class Copies:
         reason = "" if caught_up else self._reason(held, partition, lag)
         # A table without a topic has nothing that could be read.
         lag_is_known = end_is_known and (self._tables_were_read or bool(self._missing))
-        is_current = (
-            can_answer
-            and self._tables_caught_up
-            and copy is not None
-            and self._now_ms() - copy.current_at_ms <= _CURRENT_FOR_MS
+        if copy is None:
+            return CopyStatus(can_answer, caught_up, lag, reason, lag_is_known=lag_is_known)
+        since_ms = self._now_ms() - _CURRENT_FOR_MS
+        return CopyStatus(
+            can_answer,
+            caught_up,
+            lag,
+            reason,
+            copy.position,
+            lag_is_known,
+            is_current=can_answer and self._tables_caught_up and copy.current_at_ms >= since_ms,
+            is_followed=copy.told_at_ms >= since_ms,
+            topic_id=copy.fill.topic_id if copy.fill else "",
         )
-        return CopyStatus(can_answer, caught_up, lag, reason, copy.position if copy else 0, lag_is_known, is_current)
 
     def table_reason(self, topic: str) -> str:
         """Return why a table cannot answer yet; empty when it can."""
@@ -214,7 +221,6 @@ class Copies:
             reason=next((status.reason for status in each if status.reason), ""),
             position=sum(status.position for status in each),
             lag_is_known=all(status.lag_is_known for status in each),
-            is_current=all(status.is_current for status in each),
         )
 
     def measure(self) -> tuple[CopyMeasures, ...]:

@@ -126,6 +126,7 @@ class FillSession:
                 await _apply(copy, epoch, records)
             await self._observe(consumer)
             for copy, end, at_ms in told:
+                copy.told_at_ms = at_ms
                 if copy.position >= end:
                     copy.current_at_ms = at_ms
             self._copies.progressed()

@@ -18,6 +18,8 @@ class CopyStatus(NamedTuple):
             their topics ended then. Before that it may be any number of changes behind, whatever its lag.
         is_current: it has all that its topic partition had a second ago, as Kafka has said since; and the tables have
             been read.
+        is_followed: Kafka has told within the last second where its topic partition ends.
+        topic_id: of the topic that it is filled from; empty while that is not known.
     """
 
     can_answer: bool
@@ -27,3 +29,5 @@ class CopyStatus(NamedTuple):
     position: int = 0
     lag_is_known: bool = True
     is_current: bool = False
+    is_followed: bool = False
+    topic_id: str = ""

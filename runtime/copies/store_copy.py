@@ -109,6 +109,7 @@ class StoreCopy(ABC):
         unusable: how many of those could not be used; some are counted again after a failure.
         epoch: grows when the filling begins again; records read before that are of no use any more.
         dropped: the store is closed; nothing is written any more.
+        told_at_ms: when Kafka last told where the topic partition ends, wall-clock milliseconds.
         current_at_ms: when Kafka last told of an end that the copy has reached since, wall-clock milliseconds; 0 when
             it has not reached any.
     """
@@ -126,7 +127,7 @@ class StoreCopy(ABC):
         self.unusable = 0
         self.epoch = 0
         self.dropped = False
-        self.current_at_ms = 0
+        self.told_at_ms = self.current_at_ms = 0
         self._target: int | None = None
         self._shared = shared
         self._on_reset = on_reset

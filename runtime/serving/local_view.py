@@ -46,7 +46,16 @@ class LocalView(View):
     def status(self, partition: int) -> PartitionStatus:
         copy = self._copies.status(self.store.name, partition)
         role: Role = "active" if partition in self._copies.active else "standby"
-        return PartitionStatus(copy.can_answer, role, copy.lag, copy.reason, copy.position, copy.is_current)
+        return PartitionStatus(
+            copy.can_answer,
+            role,
+            copy.lag,
+            copy.reason,
+            copy.position,
+            copy.is_current,
+            copy.is_followed,
+            copy.topic_id,
+        )
 
     def watch(self, watcher: Watcher) -> Callable[[], None]:
         self._watchers.append(watcher)

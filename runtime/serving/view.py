@@ -72,6 +72,8 @@ class PartitionStatus(NamedTuple):
         reason: why it cannot answer, or what it waits for; empty when it is caught up.
         position: the offset of the topic partition that its copy reads next; a copy of the same position knows as much.
         is_current: its copy has all that there was a second ago, as Kafka has said since.
+        is_followed: Kafka has told within the last second where the topic partition ends, so that the lag is true.
+        topic_id: of the topic that its copy is filled from; empty while that is not known.
     """
 
     can_answer: bool
@@ -80,6 +82,8 @@ class PartitionStatus(NamedTuple):
     reason: str
     position: int = 0
     is_current: bool = False
+    is_followed: bool = False
+    topic_id: str = ""
 
 
 class View(ABC):

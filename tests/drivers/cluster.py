@@ -98,6 +98,7 @@ class Cluster:
         own: what it answers beside what every one does.
         table_rows: of the topology's tables; others are empty.
         unfilled: the numbers of instances that have not read their tables yet.
+        nearest: whether a current copy answers where it is asked.
 
     Attributes:
         views: of that store, by instance.
@@ -115,6 +116,8 @@ class Cluster:
         own: OwnRoutes = leaderboard_routes,
         table_rows: TableRows | None = None,
         unfilled: Collection[int] = (),
+        *,
+        nearest: bool = True,
     ) -> None:
         topology = topology or leaderboard(depth)
         first, *others = topology.stores
@@ -154,6 +157,7 @@ class Cluster:
                 tokens=tokens[number] if tokens else Tokens(),
                 sharing=sharing or Sharing(),
                 stopping=self.stopping[number],
+                nearest=nearest,
             )
             self.network.apps[host] = create_app(components, own)
 

@@ -17,6 +17,7 @@ Boards = Mapping[int, list[Entry]]
 Rows = Mapping[Any, Any]
 """Keys with what is shown of them: lists or objects; an empty one is hidden."""
 
+TOPIC_ID = "c5a1f0de-0000-4000-8000-000000000001"
 ABSENT = PartitionStatus(can_answer=False, role="standby", lag=0, reason="it holds no copy")
 RESTORING = PartitionStatus(can_answer=False, role="standby", lag=20, reason="restoring: 20 records to go")
 
@@ -65,9 +66,10 @@ class FakeView(View):
         self.watchers: list[Watcher] = []
         self.unreadable = False
 
-    def hold(self, partitions: Iterable[int], role: Role = "active", lag: int = 0) -> None:
-        """Have copies that can answer."""
-        self.statuses |= {each: PartitionStatus(True, role, lag, "") for each in partitions}
+    def hold(self, partitions: Iterable[int], role: Role = "active", lag: int = 0, *, current: bool = False) -> None:
+        """Have copies that can answer, and that are followed."""
+        status = PartitionStatus(True, role, lag, "", is_current=current, is_followed=True, topic_id=TOPIC_ID)
+        self.statuses |= dict.fromkeys(partitions, status)
 
     def partition_for(self, key: KeyValue) -> int:
         """Return the partition of a key."""

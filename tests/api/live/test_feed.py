@@ -18,7 +18,7 @@ A, B = tagged(b'["a"]'), tagged(b'["b"]')
 
 def all_boards() -> Feed:
     """Return a feed of one partition that has been read once."""
-    feed = Feed(AllKeys(WORDS, "0123"))
+    feed = Feed(AllKeys(WORDS, "store", "0123"))
     feed.expect(frozenset({0}))
     feed.completed(0, set())
     return feed
@@ -33,7 +33,7 @@ def told(reader: Reader) -> str:
 
 
 def test_one_board_comes_at_once_and_at_each_change() -> None:
-    feed = Feed(OneKey(WORDS))
+    feed = Feed(OneKey(WORDS, "store"))
     reader = Reader(feed)
     assert told(reader) == ""
     feed.put(0, 1, A)
@@ -45,7 +45,7 @@ def test_one_board_comes_at_once_and_at_each_change() -> None:
 
 
 def test_a_board_that_never_was_is_told_of_when_it_is_the_only_one() -> None:
-    one, every = Feed(OneKey(WORDS)), all_boards()
+    one, every = Feed(OneKey(WORDS, "store")), all_boards()
     one.put(0, 1, None)
     every.put(0, 1, None)
     assert "gone" in told(Reader(one))
@@ -53,7 +53,7 @@ def test_a_board_that_never_was_is_told_of_when_it_is_the_only_one() -> None:
 
 
 def test_a_late_reader_gets_the_newest_board_and_no_queue() -> None:
-    feed = Feed(OneKey(WORDS))
+    feed = Feed(OneKey(WORDS, "store"))
     reader = Reader(feed)
     feed.put(0, 1, A)
     told(reader)
@@ -65,7 +65,7 @@ def test_a_late_reader_gets_the_newest_board_and_no_queue() -> None:
 
 @pytest.mark.parametrize(("had", "expected"), [(A, ""), (B, '["a"]')])
 def test_who_has_the_board_is_not_sent_it_again(had: Rendered, expected: str) -> None:
-    feed = Feed(OneKey(WORDS))
+    feed = Feed(OneKey(WORDS, "store"))
     feed.put(0, 1, A)
     reader = Reader(feed, had.etag.strip('"').encode())
     assert expected in told(reader)
@@ -75,7 +75,7 @@ def test_who_has_the_board_is_not_sent_it_again(had: Rendered, expected: str) ->
 
 
 def test_all_boards_are_complete_once_every_partition_has_been_read() -> None:
-    feed = Feed(AllKeys(WORDS, "0123"))
+    feed = Feed(AllKeys(WORDS, "store", "0123"))
     feed.expect(frozenset({0, 1}))
     reader = Reader(feed)
     feed.put(0, 5, A)
@@ -153,7 +153,7 @@ def test_much_comes_in_chunks_and_the_id_comes_with_the_last_one() -> None:
 
 
 def test_peers_learn_the_position_before_the_boards() -> None:
-    feed = Feed(Lines(Int64, tells_absent=False))
+    feed = Feed(Lines(Int64, tells_absent=False, tells_topic=False))
     feed.expect(frozenset({2}))
     feed.reached(2, 17)
     feed.put(2, 5, A)
