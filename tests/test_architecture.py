@@ -34,7 +34,7 @@ _RUNTIME = """
     copies.table_copies copies.copies copies.local_tables copies.producer copies.republisher copies.fill_session
     copies.materializer
     cluster cluster.host_metadata cluster.members cluster.assignor cluster.group_protocol cluster.membership
-    serving serving.view serving.looked_at serving.local_view serving.stored_view serving.rendered_view
+    serving serving.position serving.view serving.looked_at serving.local_view serving.stored_view serving.rendered_view
     serving.table_view serving.views
     serving.in_memory
     testing.frames testing.session testing.driver testing.values testing
@@ -53,7 +53,7 @@ _API = """
     live live.event_stream live.feed
     components
     cluster.peers cluster.self_check
-    reads.gather reads.one_row live.follower live.feeds live.events
+    reads.demand reads.gather reads.one_row live.follower live.feeds live.events
     operate operate.operations operate.declared operate.examples operate.metric_names
     http.front http.observed
     serving reads.internal reads.stores reads.tables operate.metrics own operate.page main

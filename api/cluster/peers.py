@@ -6,13 +6,12 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from http import HTTPStatus
 from typing import Final, NamedTuple
 
 import httpx
 
-from api.cluster.connections import PeerTransport, UnknownName
+from api.cluster.connections import OverHttpx, PeerTransport, Reply, Request, Transport, UnknownName
 from api.cluster.down_hosts import DownHosts
 from api.components import PeerSettings
 from api.http.answers import SERVED_BY, UNMET
@@ -69,15 +68,6 @@ UNREACHED: Final = tuple(FAILURES)
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
-    """What a peer answered."""
-
-    status: int
-    headers: httpx.Headers
-    body: bytes
-
-
-@dataclass(frozen=True, slots=True)
 class NoReply:
     """None of the hosts answered."""
 
@@ -108,66 +98,71 @@ class Peers:
         self.down = DownHosts(settings.down_for_s, clock)
         self.forwards = 0
         self.failures: Counter[str] = Counter()
-        self._one_timeout = _timeout(settings, settings.read_timeout_s)
-        self._many_timeout = _timeout(settings, settings.gather_timeout_s)
-        # Without a client of httpx: its cookies, redirects and hooks cost more than all the rest of a forward.
-        self._transport = transport or PeerTransport(settings.connections, settings.idle_expiry_s)
+        self._settings = settings
+        self._transport = transport_of(transport, settings.connections, settings.idle_expiry_s)
+        to_peers = (tokens or Tokens()).to_peers
         # The bytes pass through as they are.
-        self._headers = (tokens or Tokens()).to_peers | {"accept-encoding": "identity"}
+        self._headers = {name.encode(): text.encode() for name, text in to_peers.items()} | {
+            b"accept-encoding": b"identity"
+        }
         # Streams stay open, so as many as are needed; the transport above knows only whole answers.
         # `verify` loads certificates, and instances speak HTTP among themselves.
         endless = httpx.AsyncHTTPTransport(
             verify=False, limits=httpx.Limits(max_keepalive_connections=0), trust_env=False
         )
+        stream_s, connect_s = settings.stream_timeout_s, settings.connect_timeout_s
         self._streams = httpx.AsyncClient(
             transport=transport or endless,
-            headers=self._headers,
+            headers=list(self._headers.items()),
+            timeout=httpx.Timeout(stream_s, connect=connect_s, pool=connect_s),
             # Nothing of the environment may redirect them.
             trust_env=False,
         )
-        self._stream_timeout = _timeout(settings, settings.stream_timeout_s)
 
     async def close(self) -> None:
         """Close all connections."""
         await self._transport.aclose()
         await self._streams.aclose()
 
-    async def forward(self, hosts: tuple[HostInfo, ...], target: str, *, many: bool = False) -> Reply | NoReply:
+    async def forward(
+        self, hosts: tuple[HostInfo, ...], target: str, *, many: bool = False, at_once: bool = False
+    ) -> Reply | NoReply:
         """Ask the hosts one after the other until one answers.
 
         Args:
             hosts: members of the cluster, in the order to ask them.
             target: path and query, built here and not taken from a client.
             many: whether the answer is about many rows and may take longer.
+            at_once: whether a host waits for nothing before it answers.
         """
         failures = []
+        read_s = self._settings.gather_timeout_s if many else self._settings.read_timeout_s
+        request_id = CURRENT.get()
+        headers = self._headers
+        if request_id is not None:
+            headers = {**headers, REQUEST_ID: request_id.text.encode()}
+        request = Request(target, headers, self._settings.connect_timeout_s, read_s, at_once)
         for host in hosts:
-            reply = await self._ask(host, target, self._many_timeout if many else self._one_timeout)
+            reply = await self._ask(host, request)
             if isinstance(reply, Reply):
                 return reply
             failures.append(f"{host}: {reply.reason}")
         return NoReply(", ".join(failures))
 
-    async def _ask(self, host: HostInfo, target: str, timeout: httpx.Timeout) -> Reply | NoReply:
+    async def _ask(self, host: HostInfo, request: Request) -> Reply | NoReply:
         self.down.trying(host)
         self.forwards += 1
-        request_id = CURRENT.get()
-        headers = self._headers | {REQUEST_ID.decode(): request_id.text} if request_id is not None else self._headers
         try:
-            request = httpx.Request(
-                "GET", _url(host, target), headers=headers, extensions={"timeout": timeout.as_dict()}
-            )
-            response = await self._transport.handle_async_request(request)
-            body = await response.aread()
+            reply = await self._transport.get(host, request)
         except UNREACHED as error:
             return self._failed(host, failure_of(error))
-        if (unmet := response.headers.get(UNMET.decode())) is not None:
+        if (unmet := reply.headers.get(UNMET)) is not None:
             self.down.answered(host)
-            return NoReply(unmet)
-        if (failure := _refusal(response)) is not None:
+            return NoReply(unmet.decode())
+        if (failure := _refusal(reply.status, known=SERVED_BY in reply.headers)) is not None:
             return self._failed(host, failure)
         self.down.answered(host)
-        return Reply(response.status_code, response.headers, body)
+        return reply
 
     async def follow(self, host: HostInfo, target: str, take: Callable[[bytes], None]) -> str:
         """Read a stream of lines for as long as it goes on.
@@ -183,8 +178,9 @@ class Peers:
         self.down.trying(host)
         self.forwards += 1
         try:
-            async with self._streams.stream("GET", f"http://{host}{target}", timeout=self._stream_timeout) as response:
-                if (failure := _refusal(response)) is not None:
+            async with self._streams.stream("GET", f"http://{host}{target}") as response:
+                known = SERVED_BY.decode() in response.headers
+                if (failure := _refusal(response.status_code, known=known)) is not None:
                     return self._failed(host, failure).reason
                 self.down.answered(host)
                 await _take_lines(response, take)
@@ -205,15 +201,20 @@ class Peers:
         return NoReply(failure.reason)
 
 
-def _refusal(response: httpx.Response) -> Failure | None:
-    """Return what is wrong with an answer, None for one that can be used."""
-    if response.status_code == HTTPStatus.UNAUTHORIZED:
+def _refusal(status: int, *, known: bool) -> Failure | None:
+    """Return what is wrong with an answer, None for one that can be used.
+
+    Args:
+        status: of the answer.
+        known: whether the answer says that it is from a store.
+    """
+    if status == HTTPStatus.UNAUTHORIZED:
         return Failure("unauthorized", "it does not take the token of this instance")
-    if response.status_code >= 500:
-        return Failure("status", f"it answered {response.status_code}")
-    if SERVED_BY.decode() not in response.headers:
+    if status >= 500:
+        return Failure("status", f"it answered {status}")
+    if not known:
         # Something else at the address, or an instance of other settings.
-        return Failure("no_store", f"its answer ({response.status_code}) is not from a store")
+        return Failure("no_store", f"its answer ({status}) is not from a store")
     return None
 
 
@@ -225,17 +226,17 @@ async def _take_lines(response: httpx.Response, take: Callable[[bytes], None]) -
             take(line)
 
 
-@lru_cache(maxsize=4096)
-def _url(host: HostInfo, target: str) -> httpx.URL:
-    # httpx takes longer to read one than to make a request of it.
-    return httpx.URL(f"http://{host}{target}")
-
-
 def failure_of(error: Exception) -> Failure:
     """Return what an error, one of `UNREACHED`, says about the peer."""
     return next(FAILURES[base] for base in type(error).__mro__ if base in FAILURES)
 
 
-def _timeout(settings: PeerSettings, read_s: float) -> httpx.Timeout:
-    connect_s = settings.connect_timeout_s
-    return httpx.Timeout(connect=connect_s, read=read_s, write=read_s, pool=connect_s)
+def transport_of(given: httpx.AsyncBaseTransport | None, most: int, idle_expiry_s: float) -> Transport:
+    """Return what carries requests to peers.
+
+    Args:
+        given: a transport of httpx that takes the place of the network, None for the network.
+        most: see `PeerTransport`.
+        idle_expiry_s: see `PeerTransport`.
+    """
+    return PeerTransport(most, idle_expiry_s) if given is None else OverHttpx(given)

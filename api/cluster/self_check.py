@@ -14,10 +14,8 @@ import asyncio
 import logging
 from typing import Final
 
-import httpx
-
-from api.cluster.connections import PeerTransport
-from api.cluster.peers import UNREACHED, failure_of
+from api.cluster.connections import Request
+from api.cluster.peers import UNREACHED, failure_of, transport_of
 from api.components import Components
 
 logger = logging.getLogger(__name__)
@@ -36,10 +34,11 @@ class SelfCheck:
 
     def __init__(self, components: Components) -> None:
         self._host = components.host
-        self._instance_id = components.instance_id
-        self._headers = components.tokens.to_peers
+        self._instance_id = components.instance_id.encode()
+        headers = {name.encode(): text.encode() for name, text in components.tokens.to_peers.items()}
+        self._request = Request("/internal/instance", headers, _TIMEOUT_S, _TIMEOUT_S)
         # Connections are not kept: each time it is a new one that has to be accepted.
-        self._transport = components.transport or PeerTransport(connections=2, idle_expiry_s=0.0)
+        self._transport = transport_of(components.transport, most=2, idle_expiry_s=0.0)
         self._reason: str | None = None
         self._forgiven = 0
 
@@ -50,17 +49,19 @@ class SelfCheck:
 
     async def run(self) -> None:
         """Check every two seconds, until it is cancelled."""
-        async with httpx.AsyncClient(transport=self._transport, timeout=_TIMEOUT_S, trust_env=False) as client:
-            while True:
-                self._note(await self._trouble(client))
-                await asyncio.sleep(_EVERY_S)
-
-    async def _trouble(self, client: httpx.AsyncClient) -> str | None:
         try:
-            answer = await client.get(f"http://{self._host}/internal/instance", headers=self._headers)
+            while True:
+                self._note(await self._trouble())
+                await asyncio.sleep(_EVERY_S)
+        finally:
+            await self._transport.aclose()
+
+    async def _trouble(self) -> str | None:
+        try:
+            reply = await self._transport.get(self._host, self._request)
         except UNREACHED as error:
             return f"{failure_of(error).reason} ({error})"
-        return None if answer.text == self._instance_id else f"something else answers there ({answer.status_code})"
+        return None if reply.body == self._instance_id else f"something else answers there ({reply.status})"
 
     def _note(self, trouble: str | None) -> None:
         if trouble is None:

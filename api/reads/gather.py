@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Final, Generic, TypeVar
 
-from api.cluster.peers import NoReply, Peers, Reply
+from api.cluster.connections import Reply
+from api.cluster.peers import NoReply, Peers
 from api.cluster.router import UNREADABLE, Router
 from api.cluster.routing import Local, Remote, Route, Unavailable
 from api.http.answers import JSON_TYPE, MISSING_PARTITIONS, NO_STORE, PARTITIONS, Answer, Headers
@@ -324,7 +325,7 @@ class Gather:
 def _partitions(reply: Reply) -> set[int]:
     if reply.status != 200:
         raise ValueError(reply.status)
-    return parse_partitions(reply.headers.get(PARTITIONS.decode(), "none"))
+    return parse_partitions(reply.headers.get(PARTITIONS, b"none").decode("latin-1"))
 
 
 def parse_partitions(text: str) -> set[int]:

@@ -20,7 +20,7 @@ from runtime.serving.view import PartitionStatus, View
 
 logger = logging.getLogger(__name__)
 
-_PASSED_ON: Final = ("content-type", "etag", "x-served-by", "x-store-role", "x-store-lag", "x-store-position")
+_PASSED_ON: Final = (b"content-type", b"etag", SERVED_BY, STORE_ROLE, STORE_LAG, STORE_POSITION)
 
 
 class OneRow:
@@ -74,13 +74,11 @@ class OneRow:
             return answer
         # Built from what was parsed: nothing that a client wrote reaches a peer.
         query = f"{'' if limit is None else f'&limit={limit}'}{demand.query(self.store)}"
-        reply = await self._peers.forward(
-            answer.hosts, f"{self.prefix}/{encoded(self._text(key))}{query.replace('&', '?', 1)}"
-        )
+        target = f"{self.prefix}/{encoded(self._text(key))}{query.replace('&', '?', 1)}"
+        reply = await self._peers.forward(answer.hosts, target, at_once=demand is ANY)
         if not isinstance(reply, NoReply):
-            headers = [(name.encode(), reply.headers[name].encode()) for name in _PASSED_ON if name in reply.headers]
-            etag = reply.headers.get("etag")
-            return Answer(reply.status, headers, reply.body, etag.encode() if etag else None)
+            headers = [(name, reply.headers[name]) for name in _PASSED_ON if name in reply.headers]
+            return Answer(reply.status, headers, reply.body, reply.headers.get(b"etag"))
         status = as_demanded(demand, partition, self._view.status(partition))
         last = self._local(key, limit, status) if answer.then_local and status.can_answer else None
         return last or self._unavailable(key, partition, reply.reason)

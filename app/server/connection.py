@@ -26,6 +26,11 @@ from app.server.whole_answer import AnswerUntilTheEnd, WholeAnswer, sent_at_once
 _AT_ONCE: Final = struct.pack("ii", 1, 0)
 """Of SO_LINGER: wait for nothing."""
 
+_WRITTEN_TOGETHER: Final = 64
+"""So many answers to requests that were sent ahead are written at once."""
+_WRITTEN_ALONE_BYTES: Final = 4096
+"""One with a longer body waits for no other."""
+
 _WITHOUT_CHUNKS: Final = ("0.9", "1.0")
 """Versions of HTTP whose clients take no answer in chunks."""
 
@@ -184,17 +189,34 @@ class Connection(HttpToolsProtocol):
             self._start_task(cycle, app)
 
     def _answer_asked(self) -> None:
-        """Answer what was asked. What was asked ahead of its answer is asked next: a loop, not one within the other."""
+        """Answer what was asked. What was asked ahead of its answer is asked next: a loop, not one within the other.
+
+        Answers to what was asked ahead go out in one write.
+        """
         if len(self.pipeline) > self._limits.pipelined:
             self._asked = None
             self.close()
+        unsent: list[bytes] = []
         while self._asked is not None:
             (cycle, app), self._asked = self._asked, None
             answer = self._at_once(cycle.scope) if self._at_once is not None and not cycle.more_body else None
-            if answer is None:
-                self._start_task(cycle, app)
-            elif not sent_at_once(cycle, answer.status, answer.sent_headers(), answer.body):
-                self._start_task(cycle, _of(answer))
+            if answer is not None and sent_at_once(
+                cycle, answer.status, answer.sent_headers(), answer.body, unsent.append
+            ):
+                # After each write it is noticed when the client is slow to take its answers.
+                if len(unsent) >= _WRITTEN_TOGETHER or len(answer.body) > _WRITTEN_ALONE_BYTES:
+                    self._write(unsent)
+                continue
+            self._write(unsent)
+            self._start_task(cycle, app if answer is None else _of(answer))
+        self._write(unsent)
+
+    def _write(self, unsent: list[bytes]) -> None:
+        if len(unsent) == 1:
+            self.transport.write(unsent[0])
+        elif unsent:
+            self.transport.writelines(unsent)
+        unsent.clear()
 
     def _start_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         self._answering = cycle

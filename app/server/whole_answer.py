@@ -8,6 +8,7 @@ but for answers without a length to clients of HTTP/1.0.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Final
 
@@ -46,7 +47,9 @@ class WholeAnswer:
                 await self._cycle.send(message)
             return
         body = message.get("body", b"")
-        if message.get("more_body") or not sent_at_once(self._cycle, start["status"], start.get("headers", []), body):
+        write = self._cycle.transport.write
+        headers = start.get("headers", [])
+        if message.get("more_body") or not sent_at_once(self._cycle, start["status"], headers, body, write):
             await self._cycle.send(start)
             await self._cycle.send(message)
 
@@ -81,7 +84,7 @@ class AnswerUntilTheEnd:
         await self._cycle.send(message)
 
 
-def sent_at_once(cycle: Any, status: int, headers: Headers, body: bytes) -> bool:
+def sent_at_once(cycle: Any, status: int, headers: Headers, body: bytes, write: Callable[[bytes], object]) -> bool:
     """Send an answer if it can go out as it is, and return whether it did.
 
     Args:
@@ -89,6 +92,7 @@ def sent_at_once(cycle: Any, status: int, headers: Headers, body: bytes) -> bool
         status: of HTTP.
         headers: the first is the length, unless the status is 304.
         body: the whole of it.
+        write: takes what goes to the client.
     """
     if not cycle.keep_alive or cycle.disconnected or cycle.flow.write_paused or cycle.scope["method"] == "HEAD":
         return False
@@ -102,11 +106,11 @@ def sent_at_once(cycle: Any, status: int, headers: Headers, body: bytes) -> bool
     of_server = b"".join(b"%b: %b\r\n" % header for header in cycle.default_headers)
     head = (STATUS_LINE[status], of_server, lines)
     if len(body) <= _JOINED_BYTES:
-        cycle.transport.write(b"".join((*head, body)))
+        write(b"".join((*head, body)))
     else:
         # The body itself: clients that take it slowly hold one between them, not a copy each.
-        cycle.transport.write(b"".join(head))
-        cycle.transport.write(body)
+        write(b"".join(head))
+        write(body)
     cycle.message_event.set()
     cycle.on_response()
     return True

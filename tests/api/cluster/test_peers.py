@@ -5,8 +5,8 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from api.cluster.connections import UnknownName
-from api.cluster.peers import UNREACHED, NoReply, Peers, Reply, failure_of
+from api.cluster.connections import Reply, UnknownName
+from api.cluster.peers import UNREACHED, NoReply, Peers, failure_of
 from api.components import PeerSettings
 from runtime.cluster.host_metadata import HostInfo
 from tests.drivers.cluster import Clock
@@ -59,7 +59,7 @@ async def test_every_error_of_httpx_moves_on_to_the_next_host(error: type[Except
     peers = peers_on(transport)
     reply = await peers.forward((B, C), "/leaderboard/1")
     assert isinstance(reply, Reply)
-    assert (reply.headers["x-served-by"], reply.status, reply.body) == ("c", 200, b"c")
+    assert (reply.headers[b"x-served-by"], reply.status, reply.body) == (b"c", 200, b"c")
     # That too many wait already says nothing about the host.
     assert peers.down.avoided() == (set() if error is httpx.PoolTimeout else {B})
     assert peers.failures == {failure_of(raised).name: 1}

@@ -86,7 +86,8 @@ def agree(case: Case[Any]) -> None:
 
 
 def fit(query: dict[str, Any]) -> None:
-    """Leave out what does not go together, of parameters that are right by themselves."""
+    """Leave out what does not go together, of parameters that are right by themselves, and what is only given out."""
+    query.pop("min_position", None)
     if query.get("key"):
         for name in ("from", "to", "prefix", "order", "page_size", "after"):
             query.pop(name, None)

@@ -68,7 +68,7 @@ async def test_one_board_comes_at_once_and_at_each_change(cluster: Cluster, numb
         assert events.stream.headers["cache-control"] == "no-store"
         response = await cluster.get(f"/leaderboard/{product_id}{query}", at=number)
         tag = response.headers["etag"].removeprefix("W/").strip('"')
-        assert await events.next() == Event("board", tag, response.json())
+        assert await events.next() == Event("board", f"{tag}.{response.headers['x-store-position']}", response.json())
         assert 0 < events.retry_ms < 5000
         cluster.change(product_id, board_of(product_id)[1:])
         changed = await events.next()
@@ -90,11 +90,13 @@ async def test_the_data_is_exactly_the_body_of_the_route(cluster: Cluster) -> No
 @pytest.mark.parametrize("number", INSTANCES)
 async def test_a_board_that_is_not_there_yet_is_gone_until_it_comes(cluster: Cluster, number: int) -> None:
     events = await cluster.events("/leaderboard/77/events", at=number)
-    assert await events.next() == Event("gone", "none", None)
+    position = (await cluster.get("/leaderboard/77", at=number)).headers["x-store-position"]
+    assert await events.next() == Event("gone", f"none.{position}", None)
     cluster.change(77, board_of(77))
     assert (await events.take(1))[0].data == await body(cluster, "/leaderboard/77")
     cluster.change(77, [])
-    assert await events.next() == Event("gone", "none", None)
+    position = (await cluster.get("/leaderboard/77", at=number)).headers["x-store-position"]
+    assert await events.next() == Event("gone", f"none.{position}", None)
     await events.stream.leave()
 
 
@@ -139,10 +141,13 @@ async def test_all_boards_come_from_every_instance_and_then_each_change(cluster:
         cluster.change(product_id, board_of(product_id, 2))
         (event,) = await events.take(1)
         assert event.name == "board"
-        assert event.data == {"productId": product_id, "entries": await body(cluster, f"/leaderboard/{product_id}")}
+        answer = await cluster.get(f"/leaderboard/{product_id}", at=number)
+        position = answer.headers["x-store-position"]
+        assert event.data == {"productId": product_id, "entries": answer.json(), "position": position}
     cluster.change(500, [])
     (gone,) = await events.take(1)
-    assert (gone.name, gone.data) == ("gone", {"productId": 500})
+    position = (await cluster.get("/leaderboard/500", at=number)).headers["x-store-position"]
+    assert (gone.name, gone.data) == ("gone", {"productId": 500, "position": position})
     await events.stream.leave()
 
 

@@ -200,7 +200,8 @@ def follow(text: str, known: dict[int, str]) -> None:
             known.clear()
 
 
-@pytest.mark.parametrize("sent", [None, b"", b"\xff", b"a" * 65, b"a b", b"A", b"a\x00"])
+@pytest.mark.parametrize("sent", [None, b"", b"\xff", b"a" * 129, b"a b", b"a/b", b"a\x00"])
 def test_an_id_that_cannot_be_ours_is_none(sent: bytes | None) -> None:
     assert usable_id(sent) is None
     assert usable_id(b"0123-99") == b"0123-99"
+    assert usable_id(b"69f0bd4d.xaHw3gAA_Q") == b"69f0bd4d.xaHw3gAA_Q"

@@ -162,20 +162,14 @@ def test_the_comparison_sees_answers(of_uvicorn: HostInfo) -> None:
     assert answer == b'HTTP/1.1 200 OK\r\ncontent-length: 3\r\netag: "a"\r\nconnection: close\r\n\r\nabc'
 
 
-class Written(list[bytes]):
-    """A transport that keeps what it was given."""
-
-    write = list.append
-
-
 @pytest.mark.parametrize(("length", "writes"), [(3, 1), (64 * 1024, 1), (64 * 1024 + 1, 2)])
 def test_a_large_body_is_handed_on_as_it_is_so_that_slow_clients_hold_one_between_them(
     length: int, writes: int
 ) -> None:
-    written, content = Written(), b"x" * length
-    cycle = Mock(disconnected=False, scope={"method": "GET"}, default_headers=[], transport=written)
+    written, content = list[bytes](), b"x" * length
+    cycle = Mock(disconnected=False, scope={"method": "GET"}, default_headers=[])
     cycle.flow.write_paused = False
-    assert sent_at_once(cycle, 200, [(b"content-length", b"%d" % length)], content)
+    assert sent_at_once(cycle, 200, [(b"content-length", b"%d" % length)], content, written.append)
     assert len(written) == writes
     assert b"".join(written) == b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%b" % (length, content)
     if writes > 1:
