@@ -87,6 +87,10 @@ class Format(ABC):
         """Return up to which change a reader with this id has everything; 0 when that is not known."""
         return 0
 
+    def position_of(self, last_event_id: bytes) -> Position | None:  # noqa: ARG002
+        """Return how far the copy had read that a reader with this id was told by; None when that is not known."""
+        return None
+
 
 class OneKey(Format):
     """Events of one row; `data` is exactly the body of the row's own route.
@@ -114,6 +118,13 @@ class OneKey(Format):
         """Return whether the frame is of the row that the client had last."""
         tag = last_event_id.partition(b".")[0]
         return frame.startswith((b"id: %b\n" % tag, b"id: %b." % tag))
+
+    def position_of(self, last_event_id: bytes) -> Position | None:
+        """Return the position behind the tag."""
+        try:
+            return Position.of_text(last_event_id.partition(b".")[2].decode(), self._store)
+        except ValueError:
+            return None
 
 
 class AllKeys(Format):

@@ -203,6 +203,27 @@ async def test_who_follows_again_from_a_position_is_told_of_changes_alone(cluste
         current(cluster)
 
 
+async def test_who_follows_again_elsewhere_is_not_told_of_an_older_row(cluster: Cluster) -> None:
+    _, standby, _ = cluster.holders(1)
+    behind(cluster, standby)
+    cluster.views[standby].statuses = {
+        each: status._replace(is_current=True) for each, status in cluster.views[standby].statuses.items()
+    }
+    cluster.change(1, board_of(1, 2), at=[standby])
+    behind_by = 10 - cluster.views[standby].status(cluster.views[standby].partition_for(1)).position
+    events = await cluster.events(f"{ONE}/events", at=standby, last_event_id=f"none.{at(cluster, 10)}")
+    waiting = asyncio.create_task(events.next())
+    for _ in range(50):
+        await asyncio.sleep(0)
+    assert not waiting.done(), f"it waits for {behind_by} records"
+    cluster.change(1, board_of(1, 4), at=[standby])
+    cluster.views[standby].advance(cluster.views[standby].partition_for(1), 10)
+    event = await waiting
+    assert event is not None
+    assert len(event.data) == 3
+    await events.stream.leave()
+
+
 async def tag_of(cluster: Cluster, path: str) -> str:
     """Return the entity tag of a row, without quotes."""
     return (await cluster.get(path)).headers["etag"].strip('"')
