@@ -13,22 +13,23 @@ from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api.cluster.routing import Remote
 from api.http.answers import Answer, is_hop
 from api.http.auth import Guard
 from api.http.delivery import Delivery
-from api.http.errors import problem
+from api.http.errors import InvalidRequest, problem
 from api.live.events import HEAD
+from api.reads.demand import ANY, Demand
 from api.reads.one_row import OneRow
 from runtime.errors import InvalidRecord
 from runtime.keys import KeyValue
 
 logger = logging.getLogger(__name__)
 
-_LIMIT: Final = re.compile(rb"limit=([1-9][0-9]{0,8})")
+_QUERY: Final = re.compile(rb"(?:limit=([1-9][0-9]{0,8}))?(?:(?:^|(?<=[0-9])&)min_position=([\w-]{43}))?")
+"""What readers say: how many entries, and how far the copy has to be."""
 
 
-_Asked = tuple[OneRow, KeyValue, int | None, bool]
+_Asked = tuple[OneRow, KeyValue, int | None, Demand, bool]
 """Who answers a request for one row, and the arguments of `OneRow.answer`; a tuple: one is made for every read."""
 
 
@@ -74,9 +75,9 @@ class Front:
         if asked is None:
             return None
         try:
-            row, key, limit, hop = asked
-            answer = row.at_once(key, limit, hop=hop)
-            return None if isinstance(answer, Remote) else self._delivery.at_once(answer, scope["headers"])
+            row, key, limit, demand, hop = asked
+            answer = row.at_once(key, limit, demand, hop=hop)
+            return None if answer is None else self._delivery.at_once(answer, scope["headers"])
         except Exception as error:
             logger.exception("GET %r failed", scope["path"])
             return problem(error, scope["path"])
@@ -88,8 +89,8 @@ class Front:
 
     async def _waited_for(self, scope: Scope, asked: _Asked) -> Answer:
         try:
-            row, key, limit, hop = asked
-            answer = await row.answer(key, limit, hop=hop)
+            row, key, limit, demand, hop = asked
+            answer = await row.answer(key, limit, hop=hop, demand=demand)
             return await self._delivery.of(answer, scope["headers"])
         except Exception as error:
             logger.exception("GET %r failed", scope["path"])
@@ -106,14 +107,20 @@ class Front:
         if found is None:
             return None
         row, key = found
-        limit, query = row.default_limit, scope["query_string"]
+        limit, demand, query = row.default_limit, ANY, scope["query_string"]
         if query:
-            match = _LIMIT.fullmatch(query)
-            if match is None or row.limits is None or (limit := int(match[1])) > row.limits.most:
+            match = _QUERY.fullmatch(query)
+            if match is None:
+                return None
+            if match[1] and (row.limits is None or (limit := int(match[1])) > row.limits.most):
+                return None
+            try:
+                demand = Demand.of(row.store, match[2].decode() if match[2] else None, None, None)
+            except InvalidRequest:
                 return None
         # Who counts the answers knows by its path what was asked for.
         scope["route"] = row
-        return row, key, limit, is_hop(scope["headers"])
+        return row, key, limit, demand, is_hop(scope["headers"])
 
     def _found(self, raw_path: bytes) -> tuple[OneRow, KeyValue] | None:
         """Return whose key the path ends with, None when it is no plain one of any."""

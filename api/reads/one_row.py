@@ -83,9 +83,14 @@ class OneRow:
         last = self._local(key, limit, status) if answer.then_local and status.can_answer else None
         return last or self._unavailable(key, partition, reply.reason)
 
-    def at_once(self, key: KeyValue, limit: int | None, *, hop: bool) -> Answer | Remote:
-        """Return the row or a problem when nothing has to be waited for, else whom to ask; see `answer`."""
-        return self._at_once(key, limit, ANY, hop=hop)
+    def at_once(self, key: KeyValue, limit: int | None, demand: Demand, *, hop: bool) -> Answer | None:
+        """Return the row or a problem when nothing has to be waited for, else None; see `answer`."""
+        if demand is not ANY:
+            partition = self._view.partition_for(key)
+            if not as_demanded(demand, partition, self._view.status(partition)).can_answer:
+                return None
+        answer = self._at_once(key, limit, demand, hop=hop)
+        return None if isinstance(answer, Remote) else answer
 
     def _at_once(self, key: KeyValue, limit: int | None, demand: Demand, *, hop: bool) -> Answer | Remote:
         partition = self._view.partition_for(key)

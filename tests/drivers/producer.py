@@ -48,13 +48,13 @@ class Inputs:
 
     def scores(self, scores: Iterable[Score], partition: int | None = None) -> None:
         """Send scores (score, player id, product id); each is in the log before the next is sent only per partition."""
-        self.send(SCORE_EVENTS, _score_records(scores), partition)
+        self.send(SCORE_EVENTS, score_records(scores), partition)
 
     @contextmanager
     def uncommitted_scores(self, scores: Iterable[Score], partition: int) -> Iterator[None]:
         """Send scores to a partition in a transaction that is open while the block runs, and then committed."""
         with asyncio.Runner() as runner:
-            producer = runner.run(self._begin(_score_records(scores), partition))
+            producer = runner.run(self._begin(score_records(scores), partition))
             try:
                 yield
             finally:
@@ -63,7 +63,7 @@ class Inputs:
 
     def aborted_scores(self, scores: Iterable[Score]) -> None:
         """Send scores in a transaction that is aborted when the broker has them: none of them counts."""
-        self.send_and_abort(SCORE_EVENTS, _score_records(scores))
+        self.send_and_abort(SCORE_EVENTS, score_records(scores))
 
     def send(self, topic: str, records: Iterable[Record], partition: int | None = None) -> None:
         """Send raw records and wait until the broker has them; without a partition their keys decide."""
@@ -125,7 +125,8 @@ async def _send(
     return await producer.send_batch(batch, topic, partition=partition or 0)
 
 
-def _score_records(scores: Iterable[Score]) -> list[Record]:
+def score_records(scores: Iterable[Score]) -> list[Record]:
+    """Return score events as records."""
     events = ({"score": score, "product_id": product, "player_id": player} for score, player, product in scores)
     return [(None, json.dumps(event).encode()) for event in events]
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import random
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from aiokafka import AIOKafkaProducer
 
 from runtime.kafka.connection import KafkaConnection
 from tests.drivers.instance import Instance
-from tests.drivers.producer import Inputs
+from tests.drivers.producer import Inputs, score_records
 from tests.drivers.reference import Reference
+from topology.leaderboard.topics import SCORE_EVENTS
 
 LIVE = 900
 PRODUCTS = range(1, 13)
@@ -38,6 +45,7 @@ class Sample:
             {player: f"Player {player}" for player in _PLAYERS},
             {product: f"Game {product}" for product in (*PRODUCTS, LIVE)},
         )
+        self._kafka = kafka
         self._inputs = Inputs(kafka)
         self._next_score = itertools.count(1)
 
@@ -57,6 +65,27 @@ class Sample:
         score = float(next(self._next_score))
         self._send([(score, 1, LIVE)])
         return score
+
+    @contextmanager
+    def played_on(self, per_s: int) -> Iterator[None]:
+        """Have better and better scores sent to the live board, so many in a second, while the block runs."""
+        stop = threading.Event()
+        thread = threading.Thread(target=lambda: asyncio.run(self._play_on(per_s, stop)), name="player")
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join()
+
+    async def _play_on(self, per_s: int, stop: threading.Event) -> None:
+        async with AIOKafkaProducer(**self._kafka.for_aiokafka(), enable_idempotence=True) as producer:
+            while not stop.is_set():
+                score = (float(next(self._next_score)), 1, LIVE)
+                self.reference.add([score])
+                ((_, event),) = score_records([score])
+                await (await producer.send(SCORE_EVENTS, event))
+                await asyncio.sleep(1 / per_s)
 
     def _send(self, scores: list[tuple[float, int, int]]) -> None:
         self.reference.add(scores)

@@ -5,8 +5,9 @@ Reads go on at 300 a second at the instances that stay, without a second try, an
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -16,9 +17,10 @@ from tests.drivers.deployment import Deployment
 from tests.drivers.instance import Instance
 from tests.drivers.nginx import Nginx
 from tests.drivers.ports import free_port
+from tests.drivers.positions import read_on
 from tests.drivers.reader import Reader
 from tests.drivers.replicas import until
-from tests.drivers.sample import PATHS
+from tests.drivers.sample import LIVE, PATHS, PRODUCTS
 
 pytestmark = pytest.mark.system
 
@@ -69,13 +71,62 @@ def test_every_instance_gives_the_same_answer_to_everything(deployment: Deployme
         assert member.get("/leaderboard/13").status_code == 404
 
 
-def test_every_key_is_answered_by_its_holders_wherever_it_is_asked(deployment: Deployment) -> None:
-    for product in range(1, 13):
-        holders = {
-            member.get(f"/leaderboard/{product}").headers["x-served-by"] for member in deployment.replicas.members
-        }
-        hosts = deployment.replicas.members[0].get(f"/hosts/{product}").json()
-        assert holders == {f"{hosts['active']['host']}:{hosts['active']['port']}"}
+def test_every_key_is_answered_by_a_holder_wherever_it_is_asked_and_by_the_active_one_where_that_is_wanted(
+    deployment: Deployment,
+) -> None:
+    members = deployment.replicas.members
+    for product in PRODUCTS:
+        hosts = members[0].get(f"/hosts/{product}").json()
+        active, standbys = address(hosts["active"]), set(map(address, hosts["standbys"]))
+        for member in members:
+            assert member.get(f"/leaderboard/{product}").headers["x-served-by"] in {active, *standbys}
+            wanted = member.get(f"/leaderboard/{product}?require=active")
+            assert (wanted.headers["x-served-by"], wanted.headers["x-store-role"]) == (active, "active")
+
+
+def test_where_there_is_a_standby_one_read_of_three_is_forwarded(deployment: Deployment) -> None:
+    members = deployment.replicas.members
+    until(
+        lambda: forwarded_while(members, lambda: read_all(members)) == len(PRODUCTS),
+        lambda: "whoever holds a copy answers from it",
+    )
+
+
+@pytest.mark.parametrize("reads", [20_000, RARER(1_000_000)])
+def test_whoever_hands_back_its_position_never_sees_an_older_board(deployment: Deployment, reads: int) -> None:
+    members = deployment.replicas.members
+    with deployment.sample.played_on(per_s=200):
+        seen = asyncio.run(read_on([member.address for member in members], f"/leaderboard/{LIVE}", reads))
+    assert seen.older == []
+    assert seen.changes > 100, "the board moved"
+    assert len(seen.answered_by) == 2, "the active copy and the standby"
+    for member in members:
+        member.wait_for_boards(deployment.sample.reference.boards())
+
+
+def address(host: Mapping[str, object]) -> str:
+    """Return host and port as one text."""
+    return f"{host['host']}:{host['port']}"
+
+
+def read_all(members: Iterable[Instance]) -> None:
+    """Read each board once at each member."""
+    for member in members:
+        for product in PRODUCTS:
+            assert member.get(f"/leaderboard/{product}").status_code == 200
+
+
+def forwarded_while(members: Iterable[Instance], act: Callable[[], None]) -> float:
+    """Return how many requests members have sent to each other while something was done."""
+    before = sum(map(forwards, members))
+    act()
+    return sum(map(forwards, members)) - before
+
+
+def forwards(member: Instance) -> float:
+    """Return how many requests a member has sent to others."""
+    (line,) = re.findall(r"^leaderboard_forwards_total (.*)$", member.get("/metrics").text, re.MULTILINE)
+    return float(line)
 
 
 @pytest.mark.parametrize("how", ["kill", RARER("terminate")])

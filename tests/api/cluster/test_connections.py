@@ -134,7 +134,7 @@ async def test_requests_at_the_same_time_have_connections_of_their_own() -> None
     ],
 )
 async def test_every_framing_of_http_is_understood(answer: bytes) -> None:
-    async with exchange(answering(answer)) as (server, client):
+    async with exchange(answering(answer)) as (_, client):
         for _ in range(2):
             assert (await client.get()).body == b"[]"
 
@@ -153,7 +153,7 @@ async def test_of_a_host_that_has_left_nothing_is_kept() -> None:
         left.append(writer)
         await answering()(reader, writer)
 
-    async with exchange(leaving) as (server, client):
+    async with exchange(leaving) as (_, client):
         await asyncio.gather(*(client.get() for _ in range(5)))
         kept: list[Sized] = [client.transport._open, client.transport._slots]  # noqa: SLF001
         assert list(map(len, kept)) == [1, 0]
@@ -193,7 +193,7 @@ async def test_a_connection_that_was_idle_for_long_is_not_used_again() -> None:
 async def test_a_peer_without_a_whole_answer_is_an_error(
     serve: Serve, timeout: Request, error: type[Exception]
 ) -> None:
-    async with exchange(serve, answering()) as (server, client):
+    async with exchange(serve, answering()) as (_, client):
         with pytest.raises(error):
             await client.get(timeout)
         assert (await client.get()).body == b"[]"
@@ -207,7 +207,7 @@ async def test_a_peer_that_does_not_listen_is_an_error() -> None:
 
 
 async def test_a_silent_peer_does_not_use_up_more_than_its_connections() -> None:
-    async with exchange(silent, connections=2) as (server, client):
+    async with exchange(silent, connections=2) as (_, client):
         asked = (client.get(SOON) for _ in range(5))
         results = await asyncio.gather(*asked, return_exceptions=True)
         assert sorted(type(each).__name__ for each in results) == ["PoolTimeout"] * 3 + ["ReadTimeout"] * 2
@@ -232,7 +232,7 @@ async def test_an_idle_connection_holds_nothing_of_its_last_answer() -> None:
             await writer.drain()
         await reader.read()
 
-    async with exchange(large) as (server, client):
+    async with exchange(large) as (_, client):
         tracemalloc.start()
         try:
             received = len((await client.get()).body)
@@ -258,7 +258,7 @@ async def test_a_request_that_is_given_up_leaves_nothing_behind() -> None:
 
 
 async def test_bytes_that_nobody_asked_for_are_no_answer() -> None:
-    async with exchange(answering(ANSWER + b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\nX")) as (server, client):
+    async with exchange(answering(ANSWER + b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\nX")) as (_, client):
         for _ in range(3):
             reply = await client.get()
             assert reply.body == b"[]"
@@ -292,7 +292,7 @@ class TestRequestsThatAreAnsweredAtOnce:
             assert server.connections == 2
 
     async def test_a_silent_peer_is_an_error_for_all_of_them(self) -> None:
-        async with exchange(silent) as (server, client):
+        async with exchange(silent) as (_, client):
             asked = [client.get(AT_ONCE._replace(read_s=0.3)) for _ in range(5)]
             results = await asyncio.gather(*asked, return_exceptions=True)
             assert {type(each) for each in results} == {httpx.ReadTimeout}
