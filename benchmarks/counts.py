@@ -129,7 +129,7 @@ def _many_keys() -> Iterator[Figure]:
 
         replicas.wait_until_settled()
         pin(instance, CORE)
-        yield from figures("one row", read(instance, f"{STORE}/keys/e1"))
+        yield from figures("one row", read(f"{instance.url}{STORE}/keys/e1"))
 
 
 @contextmanager

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Self
+from typing import Any, Protocol, Self
 
 import psutil
 
@@ -21,6 +22,31 @@ DEFAULTS = {"CHECKPOINT_INTERVAL_S": 60, "TABLES_REFRESH_S": 60}
 """Of the service; the tests' instances have others."""
 
 LOOK_EVERY_S = 0.1
+
+
+class Served(Protocol):
+    """A process that serves boards: an instance, or an application that it is compared with.
+
+    Attributes:
+        address: `host:port`.
+        url: of its root, without a slash at the end.
+    """
+
+    address: str
+    url: str
+
+    @property
+    def process(self) -> subprocess.Popen[bytes]:
+        """The process; it has been started."""
+
+    def start(self) -> Self:
+        """Start it, on the state that it has; returns when it answers over HTTP."""
+
+    def boards(self) -> Any:
+        """Return the body of `GET /leaderboard`, or the status when it is not 200."""
+
+    def terminate(self) -> int:
+        """Send SIGTERM and wait for the end; return 0 when it has ended in order."""
 
 
 @contextmanager
@@ -39,6 +65,7 @@ class Loaded:
         settings: of the instances, without their prefix.
 
     Attributes:
+        directory: where all of it lies.
         broker: the broker.
         replicas: instances, none at first.
         best: the best scores of what the topics hold.
@@ -52,11 +79,11 @@ class Loaded:
 
     def __enter__(self) -> Self:
         with ExitStack() as opened:
-            directory, self.broker = opened.enter_context(installed())
+            self.directory, self.broker = opened.enter_context(installed())
             self.best = fill(self.broker.connection, self._load)
             self.expected = self.best.boards()
             servers = self.broker.bootstrap_servers
-            self.replicas = opened.enter_context(Replicas(directory, servers, **self._settings))
+            self.replicas = opened.enter_context(Replicas(self.directory, servers, **self._settings))
             self._open = opened.pop_all()
         return self
 
@@ -68,9 +95,9 @@ class Loaded:
         (instance,) = self.replicas.add()
         return instance
 
-    def wait_until_exact(self, instance: Instance, look_every_s: float = LOOK_EVERY_S) -> None:
+    def wait_until_exact(self, served: Served, look_every_s: float = LOOK_EVERY_S) -> None:
         """Wait until it serves what it has to."""
-        wait_until(lambda: bool(instance.boards() == self.expected), "the boards are exact", every_s=look_every_s)
+        wait_until(lambda: bool(served.boards() == self.expected), "the boards are exact", every_s=look_every_s)
 
     def start_and_settle(self) -> Instance:
         """Start one more instance and wait until it serves, all members have their share, and real time runs."""

@@ -22,6 +22,7 @@ BACKLOG = 2_000_000
 SECONDS = 8.0
 WARM_UP_S = 4.0
 CORE, CORE_OF_WRK = 0, 1
+NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
 def run() -> Iterator[Figure]:
@@ -32,15 +33,15 @@ def run() -> Iterator[Figure]:
         pin(instance, CORE)
         etag = instance.get("/leaderboard/1").headers["etag"]
         assert instance.get("/leaderboard/1", **{"If-None-Match": etag}).status_code == 304
-        yield from figures("one board", read(instance, "/leaderboard/1"))
-        yield from figures("one board, not modified", read(instance, "/leaderboard/1", {"If-None-Match": etag}))
-        yield from figures("all 1,000 boards", read(instance, "/leaderboard"))
+        yield from figures("one board", read(f"{instance.url}/leaderboard/1"))
+        yield from figures("one board, not modified", read(f"{instance.url}/leaderboard/1", {"If-None-Match": etag}))
+        yield from figures("all 1,000 boards", read(f"{instance.url}/leaderboard"))
 
         other = system.start_and_settle()
         pin(other, CORE)
         far = next(p for p in system.expected if _served_by(other, p) == instance.address)
-        yield from figures("one board, forwarded", read(other, f"/leaderboard/{far}"))
-        yield from figures("all 1,000 boards of two instances", read(other, "/leaderboard"))
+        yield from figures("one board, forwarded", read(f"{other.url}/leaderboard/{far}"))
+        yield from figures("all 1,000 boards of two instances", read(f"{other.url}/leaderboard"))
         system.replicas.terminate(other)
 
         system.replicas.wait_until_settled()
@@ -53,10 +54,16 @@ def run() -> Iterator[Figure]:
         yield from figures("one board, while the stream catches up", reads)
 
 
-def read(instance: Instance, path: str, headers: Mapping[str, str] = MappingProxyType({})) -> Reads:
-    """Read as much as an instance answers, once it is warm. It has `CORE` for itself, by `pin`."""
-    wrk(f"{instance.url}{path}", headers, seconds=WARM_UP_S, core=CORE_OF_WRK)
-    return wrk(f"{instance.url}{path}", headers, seconds=SECONDS, core=CORE_OF_WRK)
+def read(url: str, headers: Mapping[str, str] = NO_HEADERS, *, core: int | None = CORE_OF_WRK) -> Reads:
+    """Read one URL as often as it is answered, once who answers is warm.
+
+    Args:
+        url: what is asked for.
+        headers: of each request.
+        core: where wrk runs, while who answers has `CORE` for itself, by `pin`; None where nothing is pinned.
+    """
+    wrk(url, headers, seconds=WARM_UP_S, core=core)
+    return wrk(url, headers, seconds=SECONDS, core=core)
 
 
 def _served_by(instance: Instance, product: str) -> str:
