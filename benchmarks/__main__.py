@@ -1,4 +1,4 @@
-"""All benchmarks, or those that are named, one after the other, a number of times, as one table.
+"""All benchmarks but the peer, or those that are named, one after the other, a number of times, as one table.
 
     .venv/bin/python -m benchmarks [--runs N] [--to FILE] [NAME ...]
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from benchmarks.figures import markdown, of_runs
-from benchmarks.suite import BENCHMARKS, run
+from benchmarks.suite import BENCHMARKS, BY_DEFAULT, run
 
 
 @click.command()
@@ -22,7 +22,7 @@ from benchmarks.suite import BENCHMARKS, run
 def main(runs: int, to: Path | None, names: tuple[str, ...]) -> None:
     """Run benchmarks and print the table of each as soon as it is there."""
     tables = []
-    for name in names or BENCHMARKS:
+    for name in names or BY_DEFAULT:
         tables.append(f"{name}\n\n{markdown(of_runs(run(name) for _ in range(runs)))}\n")
         click.echo(tables[-1])
         if to is not None:

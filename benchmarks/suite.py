@@ -9,7 +9,7 @@ from concurrent.futures import ProcessPoolExecutor
 
 import psutil
 
-from benchmarks import counts, drain, failover, freshness, memory, overload, reads, restart, streams
+from benchmarks import counts, drain, failover, freshness, memory, overload, peer, reads, restart, streams
 from benchmarks.figures import Figure
 
 BENCHMARKS: dict[str, Callable[[], Iterable[Figure]]] = {
@@ -22,7 +22,11 @@ BENCHMARKS: dict[str, Callable[[], Iterable[Figure]]] = {
     "memory": memory.run,
     "streams": streams.run,
     "counts": counts.run,
+    "peer": peer.run,
 }
+
+BY_DEFAULT = [name for name in BENCHMARKS if name != "peer"]
+"""Those that are run when none is named: what a peer does needs Maven, and is no figure of this project alone."""
 
 
 def run(name: str) -> list[Figure]:

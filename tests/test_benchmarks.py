@@ -11,6 +11,7 @@ import pytest
 from benchmarks.figures import Figure, markdown, of_runs
 from benchmarks.freshness import sent_at_any_moment
 from benchmarks.load import Best, Load, sent_at_a_rate
+from benchmarks.suite import BENCHMARKS, BY_DEFAULT
 from benchmarks.wrk import Reads, wrk
 from tests.drivers.reference import Reference
 
@@ -53,6 +54,10 @@ def test_figures_of_several_runs_are_one_with_the_values_of_all() -> None:
 def test_runs_with_other_figures_are_no_runs_of_the_same() -> None:
     with pytest.raises(ValueError, match="zip"):
         of_runs([[Figure("start", "s", [1.0])], []])
+
+
+def test_what_needs_maven_is_run_when_it_is_named_and_else_not() -> None:
+    assert set(BENCHMARKS) - set(BY_DEFAULT) == {"peer"}
 
 
 def test_reads_and_latencies_are_those_of_wrk(says: Path) -> None:
