@@ -280,7 +280,7 @@ def _chosen(topology: str | None, routes: str | None = None) -> "tuple[Settings,
 
     options = {"topology": topology, "routes": routes}
     settings = read_settings(**{name: value for name, value in options.items() if value is not None})
-    set_up_logging(settings.log_format, settings.log_level)
+    set_up_logging(settings.log_format, settings.log_level, settings.advertised if settings.shared_port else "")
     forget_other_sparks(os.environ)
     return settings, load_application(settings.topology, settings.routes, depth=settings.depth)
 

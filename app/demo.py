@@ -61,6 +61,7 @@ def run_demo(given: Settings, application: Application, *, port: int, once: bool
                 kafka_security_protocol="PLAINTEXT",
                 host=_HOST,
                 port=port,
+                shared_port=0,
                 advertised=f"{_HOST}:{port}",
                 state_dir=directory / "state",
                 checkpoint_uri=(directory / "checkpoint").as_uri(),

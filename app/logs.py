@@ -21,17 +21,18 @@ Neither list follows the level that is set: at DEBUG, aiokafka and py4j log requ
 """
 
 
-def set_up_logging(form: str = "text", level: str = "INFO") -> None:
+def set_up_logging(form: str = "text", level: str = "INFO", instance: str = "") -> None:
     """Send log lines to standard error, of libraries that tell every step those from WARNING on. May be called again.
 
     Args:
         form: "text" or "json".
         level: the lowest level of lines that are written.
+        instance: stands in each line, where several instances write to one log; empty: they do not.
     """
     root = logging.getLogger()
     for handler in [each for each in root.handlers if isinstance(each, _Handler)]:
         root.removeHandler(handler)
-    root.addHandler(_Handler(JsonFormatter() if form == "json" else TextFormatter(_TEXT), level))
+    root.addHandler(_Handler(JsonFormatter(instance) if form == "json" else TextFormatter(_TEXT, instance), level))
     root.setLevel(level)
     logging.captureWarnings(True)
     for name in _QUIET:
@@ -41,22 +42,31 @@ def set_up_logging(form: str = "text", level: str = "INFO") -> None:
 
 
 class TextFormatter(logging.Formatter):
-    """A line that people read; the request's id stands at its end."""
+    """A line that people read; the instance and the request's id stand at its end."""
+
+    def __init__(self, form: str, instance: str = "") -> None:
+        super().__init__(form)
+        self._instance = f" instance={instance}" if instance else ""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # as logging has it
         """Return the line without its exception."""
-        line, request_id = super().formatMessage(record), _request_id(record)
+        line, request_id = f"{super().formatMessage(record)}{self._instance}", _request_id(record)
         return line if request_id is None else f"{line} request_id={request_id}"
 
 
 class JsonFormatter(logging.Formatter):
     """One JSON object a line."""
 
+    def __init__(self, instance: str = "") -> None:
+        super().__init__()
+        self._instance = instance or None
+
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
         fields = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname,
+            "instance": self._instance,
             "logger": record.name,
             "thread": record.threadName,
             "message": record.getMessage(),

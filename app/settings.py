@@ -145,6 +145,13 @@ class Settings(BaseSettings):
     )
     host: str = Field("0.0.0.0", pattern=r"^\S+$", description="address that the HTTP server listens on")  # noqa: S104
     port: int = Field(7000, ge=1, le=65535, description="port that the HTTP server listens on, 1 to 65535")
+    shared_port: int = Field(
+        0,
+        ge=0,
+        le=65535,
+        description="a further port, which the HTTP servers of several instances on this machine listen on together, 0"
+        " to 65535; 0: none",
+    )
     advertised: Annotated[str, AfterValidator(_check_address)] = Field(
         "", description="where peers reach this instance, host:port, by default this host's name and the port"
     )
@@ -317,6 +324,12 @@ def read_settings(**given: Any) -> Settings:
     if settings.application_id:
         _check_directories(settings)
     _check_written_as_sent(settings)
+    if settings.shared_port == settings.port:
+        # The others could not listen there, nor would peers reach a certain one of them.
+        raise SetupError(
+            f"{PREFIX}SHARED_PORT={settings.shared_port} is {PREFIX}PORT as well",
+            "give each instance a port of its own, and all of them one to share",
+        )
     return settings
 
 

@@ -65,9 +65,9 @@ _APP = """
     java java.file_lock java.guarded_process java.installed java.jars java.class_data java.broker_handshake java.broker
     kafka_settings settings logs signals
     topologies text_lines load
-    stream_waits instance instance.checkpoint_identity server server.whole_answer server.connection server.http_server
-    instance.stream_task instance.held_tasks instance.measures java.spark_class_data java.batch_spark
-    instance.service demo
+    stream_waits instance instance.checkpoint_identity server server.whole_answer server.connection server.ports
+    server.http_server instance.stream_task instance.held_tasks instance.measures
+    java.spark_class_data java.batch_spark instance.service demo
     verification verification.asking verification.looking verification.inputs
     verification.boards verification.boards.records verification.boards.comparison verification.boards.expected
     verification.boards.served verification.boards.report verification.boards.looks

@@ -4,7 +4,8 @@ Start, so that state on disk is served within moments and Spark is the last to m
     1. the stores are opened, the view and the materializer answer from them;
     2. the HTTP server listens;
     3. the service's own topics are created, the group is joined;
-    4. whatever tasks the group hands out are taken up: partitions, and perhaps the stream.
+    4. whatever tasks the group hands out are taken up: partitions, and perhaps the stream;
+    5. as soon as it is ready, the HTTP server listens on the port that it shares with other instances, if there is one.
 """
 
 import asyncio
@@ -53,6 +54,7 @@ _HANDS_OVER_WITHIN_S = 0.0005
 """How long another thread may go on computing when the event loop has something to do; Python's own choice is ten
 times as long, and a read would wait for it."""
 _RETRY_S = 1.0
+_READY_EVERY_S = 0.1
 
 
 class Service:
@@ -126,7 +128,7 @@ class Service:
         )
         self._self_check = SelfCheck(components)
         app = create_app(components, application.routes or no_own_routes)
-        self._server = HttpServer(app, settings.host, settings.port)
+        self._server = HttpServer(app, settings.host, settings.port, shared_port=settings.shared_port)
         self._background: list[asyncio.Task[None]] = []
 
     @property
@@ -162,6 +164,8 @@ class Service:
             asyncio.create_task(self._self_check.run(), name="self-check"),
             asyncio.create_task(self._measures.run(), name="measures"),
         ]
+        if self._settings.shared_port:
+            self._background.append(asyncio.create_task(self._share(), name="shared port"))
         for task in self._background:
             task.add_done_callback(_log_error)
         _leave_to_stay()
@@ -170,7 +174,7 @@ class Service:
     async def stop(self) -> None:
         """Stop everything, so that nobody who reads notices.
 
-        1. Not ready: a load balancer sends nothing new.
+        1. Not ready: a load balancer sends nothing new, and what is new at the shared port goes to the others.
         2. The stream, before another instance is given it.
         3. Out of the group: the others take over at once, not when the session times out.
         4. The HTTP server: live updates are ended, their clients find another instance; what is in flight is finished.
@@ -178,6 +182,7 @@ class Service:
         6. A JVM that was just starting, which nobody has waited for until now.
         """
         self._stopping = True
+        await self._server.unshare()
         self._checkpoint.stop()
         await self._stream.stop()
         await self._membership.stop()
@@ -191,6 +196,14 @@ class Service:
         self._stores.close()
         await self._stream.end()
         logger.info("stopped")
+
+    async def _share(self) -> None:
+        """Listen on the shared port once this instance is ready: who asks there does not ask another one instead."""
+        while self.not_ready() is not None:
+            await asyncio.sleep(_READY_EVERY_S)
+        await self._server.share()
+        settings = self._settings
+        logger.info("listening on %s:%d with other instances", settings.host, settings.shared_port)
 
     # Tasks
 

@@ -1,4 +1,4 @@
-"""The HTTP server: uvicorn on a socket of ours, without its signal handlers; the service decides when it stops."""
+"""The HTTP server: uvicorn on sockets of ours, without its signal handlers; the service decides when it stops."""
 
 import asyncio
 import contextlib
@@ -14,12 +14,11 @@ from starlette.types import ASGIApp
 
 from app.errors import SetupError
 from app.server.connection import Connection, Limits
+from app.server.ports import SharedPort, listening
 
 logger = logging.getLogger(__name__)
 
 _FINISH_WITHIN_S = 3
-_BACKLOG = 2048
-_UNSENT_BYTES = 65536
 _LOOK_EVERY_TICKS = 5
 
 
@@ -31,17 +30,27 @@ class HttpServer:
         host: address to listen on.
         port: port to listen on.
         limits: what one client may take.
+        shared_port: a port that other processes of this machine listen on as well, between `share` and `unshare`; 0:
+            none.
 
     Raises:
-        SetupError: the address cannot be listened on.
+        SetupError: an address cannot be listened on.
     """
 
-    def __init__(self, app: ASGIApp, host: str, port: int, limits: Limits | None = None) -> None:
-        self._socket = _listen(host, port)
-        config = uvicorn.Config(
+    def __init__(
+        self, app: ASGIApp, host: str, port: int, limits: Limits | None = None, *, shared_port: int = 0
+    ) -> None:
+        self._socket = listening(host, port)
+        try:
+            self._shared = SharedPort(host, shared_port) if shared_port else None
+        except SetupError:
+            self._socket.close()
+            raise
+        self._make = functools.partial(Connection, limits=limits or _limits())
+        self._config = config = uvicorn.Config(
             app,
             loop="none",
-            http=functools.partial(Connection, limits=limits or _limits()),  # type: ignore[arg-type]  # only called
+            http=self._make,  # type: ignore[arg-type]  # only called
             ws="none",
             lifespan="on",
             log_config=None,
@@ -58,15 +67,43 @@ class HttpServer:
         """Begin to answer, in the background."""
         self._task = asyncio.create_task(self._server.serve(sockets=[self._socket]), name="http")
 
+    async def share(self) -> None:
+        """Take connections at the shared port as well, if there is one."""
+        if self._shared is not None:
+            await self._server.up.wait()
+            await self._shared.open(self._connection)
+
+    async def unshare(self) -> None:
+        """Take no more connections at the shared port; those that came by it stay."""
+        if self._shared is not None:
+            await self._shared.close()
+
     async def stop(self) -> None:
         """Take no more requests, finish those in flight, and close."""
+        await self.unshare()
         self._server.should_exit = True
         if self._task is not None:
             await self._task
         self._socket.close()
 
+    def _connection(self) -> Connection:
+        """Return what serves a connection, as uvicorn makes it: it is among those that end with the server."""
+        server = self._server
+        return self._make(config=self._config, server_state=server.server_state, app_state=server.lifespan.state)
+
 
 class _Server(uvicorn.Server):
+    """Attributes: up is set when it takes connections."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.up = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start, as `uvicorn.Server.startup` does."""
+        await super().startup(sockets)
+        self.up.set()
+
     async def on_tick(self, counter: int) -> bool:
         """Look at the connections now and then; called every tenth of a second."""
         if counter % _LOOK_EVERY_TICKS == 0:
@@ -89,16 +126,3 @@ def _limits() -> Limits:
     unlimited = files == resource.RLIM_INFINITY
     usual = Limits()
     return usual if unlimited else replace(usual, connections=min(usual.connections, files // 2))
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    try:
-        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-        listening = socket.create_server(address[:2], family=family, backlog=_BACKLOG)
-    except (OSError, UnicodeError) as error:  # the latter of a name that IDNA cannot encode
-        fix = "choose another LEADERBOARD_HOST or LEADERBOARD_PORT, or end what listens there"
-        raise SetupError(f"cannot listen on {host}:{port}: {getattr(error, 'strerror', None) or error}", fix) from error
-    # Connections inherit it. Else the kernel takes megabytes for a client that does not read, of which live updates
-    # would be a long queue of old boards.
-    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_BYTES)
-    return listening

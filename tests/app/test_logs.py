@@ -81,6 +81,12 @@ def test_the_level_is_the_lowest_that_is_written(level: str, first: str) -> None
     assert json.loads(lines("json", level)[0])["message"] == first
 
 
+def test_a_line_says_of_which_instance_it_is_where_several_write_to_one_log() -> None:
+    record = logging.makeLogRecord({"msg": "stopped", "request_id": "who-asked"})
+    assert TextFormatter("%(message)s", "here:7001").format(record) == "stopped instance=here:7001 request_id=who-asked"
+    assert json.loads(JsonFormatter("here:7001").format(record))["instance"] == "here:7001"
+
+
 @pytest.mark.parametrize("setting", ["LOG_LEVEL=loud", "LOG_FORMAT=xml", "DEPTH=0"])
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_a_wrong_setting_is_one_plain_line(setting: str, form: str) -> None:

@@ -26,6 +26,7 @@ def test_the_defaults_are_those_of_the_contract() -> None:
         "application_id": "leaderboard",
         "host": "0.0.0.0",
         "port": 7000,
+        "shared_port": 0,
         "advertised": f"{socket.gethostname()}:7000",
         "state_dir": Path("state"),
         "checkpoint_uri": f"file://{Path.cwd()}/state/checkpoint",
@@ -70,6 +71,7 @@ RIGHT = {
     "application_id": ["a", "board.v2_x-1", "x" * 200, "...", ".a"],
     "host": ["127.0.0.1", "::"],
     "port": ["1", "65535"],
+    "shared_port": ["0", "1", "65535"],
     "advertised": ["instance-1:7000", "[::1]:7000"],
     "state_dir": ["/srv/state", "here", '/srv/a "b" \\ é [1]'],
     "checkpoint_uri": ["file:///srv/c", "s3a://bucket/path", "hdfs://name:8020/c"],
@@ -125,6 +127,7 @@ WRONG = {
     "application_id": ["", "a b", "a/b", "é", "x" * 201, "a\n", ".", ".."],
     "host": ["", "a b"],
     "port": ["", "0", "65536", "-1", "7000.5", "http"],
+    "shared_port": ["", "65536", "-1", "http"],
     "state_dir": ["", "/srv/here,there", "/srv/🎮", "/srv/\udcff"],
     "advertised": ["", "here", "here:0", "here:99999", ":7000", "a:1,b:2", "a..b:7000", f"{'a' * 64}:7000"],
     "checkpoint_uri": ["", "/srv/c", "checkpoint", "file: /x"],
@@ -242,6 +245,14 @@ def test_a_port_is_advertised_as_it_was_understood(monkeypatch: pytest.MonkeyPat
     settings = read_settings()
     assert settings.port == 7001
     assert settings.advertised.endswith(":7001")
+
+
+def test_the_port_that_is_shared_is_another_one_than_that_of_the_instance(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LEADERBOARD_SHARED_PORT", "7000")
+    with pytest.raises(SetupError, match=r"^LEADERBOARD_SHARED_PORT=7000 is LEADERBOARD_PORT as well: give each "):
+        read_settings()
+    monkeypatch.setenv("LEADERBOARD_PORT", "7001")
+    assert (read_settings().port, read_settings().shared_port) == (7001, 7000)
 
 
 def test_a_misspelt_setting_is_refused_with_the_name_that_was_meant(monkeypatch: pytest.MonkeyPatch) -> None:

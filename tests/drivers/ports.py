@@ -27,6 +27,11 @@ def free_port() -> int:
     return next(filter(_is_free, _ports))
 
 
+def free_ports(count: int) -> int:
+    """Return the first of so many ports, one after the other, that nothing listens on now."""
+    return next(first for first in _ports if all(_is_free(first + number) for number in range(count)))
+
+
 def _is_free(port: int) -> bool:
     with socket.socket() as probe:
         try:
