@@ -26,6 +26,7 @@ BROKER_CHECK_S = 0.5
 
 _file = click.Path(exists=True, dir_okay=False, path_type=Path)
 _port = click.IntRange(1, 65535)
+_instances = click.IntRange(1, 64)
 
 
 def _records(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> list[tuple[str, Path]]:
@@ -100,14 +101,20 @@ def demo(port: int, once: bool, topology: str | None, routes: str | None) -> Non
 
 
 @leaderboard.command()
+@click.option("--instances", type=_instances, default=1, help="So many, which share the port and this machine.")
+@click.option("--ends-with-input", is_flag=True, hidden=True, help="End at the end of standard input as well.")
 @_topology
 @_routes
-def serve(topology: str | None, routes: str | None) -> None:
-    """Run one instance, configured by the environment."""
+def serve(instances: int, ends_with_input: bool, topology: str | None, routes: str | None) -> None:
+    """Run one instance, or several on this machine, configured by the environment."""
     settings, application = _chosen(topology, routes)
+    if instances > 1:
+        from app.instance.several import run_several
+
+        sys.exit(run_several(settings, instances))
     from app.instance.service import run_service
 
-    run_service(settings, application)
+    run_service(settings, application, ends_with_input=ends_with_input)
 
 
 @leaderboard.command()

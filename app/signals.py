@@ -4,11 +4,13 @@ The end of the terminal (SIGHUP) is one of them, unless it is ignored already, a
 """
 
 import asyncio
+import os
 import signal
 import sys
 from collections.abc import Callable
 
 _AT_THE_TERMINAL = signal.SIGINT
+_SOME_BYTES = 1024
 
 
 def exit_on_signals() -> None:
@@ -23,6 +25,18 @@ def stop_signal() -> asyncio.Event:
     for number in (*_from_outside(), _AT_THE_TERMINAL):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     return stop
+
+
+def stop_at_end_of_input(stop: asyncio.Event) -> None:
+    """Set `stop` at the end of standard input, a pipe: whoever holds its other end is gone, however that came."""
+    loop, standard_input = asyncio.get_running_loop(), sys.stdin.fileno()
+
+    def look() -> None:
+        if not os.read(standard_input, _SOME_BYTES):
+            loop.remove_reader(standard_input)
+            stop.set()
+
+    loop.add_reader(standard_input, look)
 
 
 def on_signals(do: Callable[[], object]) -> None:

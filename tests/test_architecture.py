@@ -66,7 +66,7 @@ _APP = """
     kafka_settings settings logs signals
     topologies text_lines load
     stream_waits instance instance.checkpoint_identity server server.whole_answer server.connection server.ports
-    server.http_server instance.stream_task instance.held_tasks instance.measures
+    server.http_server instance.shares instance.several instance.stream_task instance.held_tasks instance.measures
     java.spark_class_data java.batch_spark instance.service demo
     verification verification.asking verification.looking verification.inputs
     verification.boards verification.boards.records verification.boards.comparison verification.boards.expected

@@ -28,7 +28,7 @@ from app.instance.stream_task import StreamTask
 from app.java.jars import ensure_jars
 from app.server.http_server import HttpServer
 from app.settings import Settings
-from app.signals import stop_signal
+from app.signals import stop_at_end_of_input, stop_signal
 from app.topologies import Application
 from runtime.cluster.assignor import Tasks
 from runtime.cluster.host_metadata import ClusterMap, HostInfo
@@ -258,12 +258,13 @@ class Service:
         return StreamThread(stream, LocalTables(self.copies), self.copies.freshness)
 
 
-def run_service(settings: Settings, application: Application) -> None:
+def run_service(settings: Settings, application: Application, *, ends_with_input: bool = False) -> None:
     """Run one instance until SIGTERM, SIGINT or SIGHUP.
 
     Args:
         settings: how it runs.
         application: what it runs.
+        ends_with_input: the end of standard input ends it as well.
 
     Raises:
         Fix: it cannot run like this; the message says what to change.
@@ -271,7 +272,7 @@ def run_service(settings: Settings, application: Application) -> None:
     # Before anything listens: the first fetch takes half a minute, and its errors end the program.
     ensure_jars()
     sys.setswitchinterval(_HANDS_OVER_WITHIN_S)
-    uvloop.run(_serve(settings, application))
+    uvloop.run(_serve(settings, application, ends_with_input=ends_with_input))
 
 
 def _fingerprint(settings: Mapping[str, object]) -> str:
@@ -290,9 +291,11 @@ def _leave_to_stay() -> None:
     gc.freeze()
 
 
-async def _serve(settings: Settings, application: Application) -> None:
+async def _serve(settings: Settings, application: Application, *, ends_with_input: bool) -> None:
     service = Service(settings, application)
     stop = stop_signal()
+    if ends_with_input:
+        stop_at_end_of_input(stop)
     try:
         await service.start()
         await stop.wait()

@@ -15,7 +15,8 @@ from click.testing import CliRunner
 from app.cli import leaderboard
 from app.errors import SetupError
 from app.java.broker import Broker
-from tests.drivers.ports import free_port
+from tests.drivers.command import run_command
+from tests.drivers.ports import free_port, free_ports
 from tests.waiting import UNHURRIED_S, wait_until
 
 COMMAND = [sys.executable, "-m", "app.cli"]
@@ -135,6 +136,38 @@ def test_what_the_user_must_put_right_is_one_line_and_status_2(
     assert done.stderr.startswith(line)
     assert done.stderr.count("\n") == 1
     assert done.stdout == ""
+
+
+@pytest.mark.parametrize("count", ["0", "-1", "65", "two"])
+def test_a_number_of_instances_that_cannot_be_is_refused_at_once(count: str) -> None:
+    done = CliRunner().invoke(leaderboard, ["serve", "--instances", count])
+    assert done.exit_code == 2
+    assert done.output.splitlines()[-1].startswith("Error: Invalid value for '--instances': ")
+
+
+def serve_several(*arguments: str, **settings: object) -> subprocess.CompletedProcess[str]:
+    """Run two instances that cannot run."""
+    return run_command("serve", "--instances", "2", *arguments, **{"HOST": "127.0.0.1", **settings})
+
+
+@pytest.mark.parametrize("taken", [0, 2], ids=["the one they share", "one of their own"])
+def test_a_port_of_several_instances_that_is_taken_is_told_before_anything_is_started(
+    taken: int, tmp_path: Path
+) -> None:
+    port = free_ports(3)
+    with socket.create_server(("127.0.0.1", port + taken)):
+        done = serve_several(PORT=port, STATE_DIR=tmp_path / "state")
+    told = f"leaderboard: cannot listen on 127.0.0.1:{port + taken}: Address already in use: "
+    assert (done.returncode, done.stderr[: len(told)], done.stderr.count("\n")) == (2, told, 1)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_no_instance_can_run_with_is_told_once_and_ends_all(tmp_path: Path) -> None:
+    settings = {"PORT": free_ports(3), "STATE_DIR": tmp_path, "CHECKPOINT_URI": "file:///dev/null/x"}
+    done = serve_several(**settings)
+    assert done.returncode == 2
+    (said,) = (line for line in done.stderr.splitlines() if " INFO " not in line)
+    assert said.startswith("leaderboard: LEADERBOARD_CHECKPOINT_URI file:///dev/null/x cannot be used: ")
 
 
 @pytest.mark.parametrize(

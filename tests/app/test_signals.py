@@ -39,6 +39,20 @@ async def wait():
 uvloop.run(wait())
 """
 
+INPUT = """
+import asyncio, sys
+from app.signals import stop_at_end_of_input
+
+async def wait():
+    stop = asyncio.Event()
+    stop_at_end_of_input(stop)
+    print("waits", flush=True)
+    await stop.wait()
+    print("tidy")
+
+asyncio.run(wait())
+"""
+
 
 def run(program: str, argument: str) -> tuple[int, str]:
     """Run a program; return its exit status and output."""
@@ -58,3 +72,18 @@ def test_what_nohup_started_goes_on_when_its_terminal_ends() -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_what_waits_for_a_signal_ends_in_order(number: signal.Signals) -> None:
     assert run(WAITING, str(number.value)) == (0, "tidy\n")
+
+
+def test_the_end_of_its_input_ends_what_waits_for_it_and_what_is_said_there_does_not() -> None:
+    command = [sys.executable, "-c", INPUT]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stdout.readline() == "waits\n"
+        process.stdin.write("go on\n")
+        process.stdin.flush()
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(0.2)
+        process.stdin.close()
+        assert process.wait(UNHURRIED_S) == 0
+        assert process.stdout.read() == "tidy\n"
