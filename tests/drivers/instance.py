@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -21,6 +22,11 @@ _STREAM_STATE = re.compile(r"stream: [a-z ]+ ▸ ([a-z ]+)")
 _CLIENT = httpx.Client(timeout=10, trust_env=False, limits=httpx.Limits(max_keepalive_connections=0))
 
 
+def ask(address: str, path: str, **headers: str) -> httpx.Response:
+    """Ask who listens at an address for a path, over a new connection."""
+    return _CLIENT.get(f"http://{address}{path}", headers=headers)
+
+
 class Instance:
     """A `leaderboard serve` process.
 
@@ -30,9 +36,12 @@ class Instance:
         settings: further settings, without their prefix; a checkpoint of its own unless one is given.
     """
 
+    arguments: Sequence[str] = ()
+    """What `serve` takes."""
+
     def __init__(self, directory: Path, bootstrap_servers: str, **settings: object) -> None:
         self.directory = directory
-        self.port = free_port()
+        self.port = int(str(settings.get("PORT") or free_port()))
         self.address = f"127.0.0.1:{self.port}"
         self.url = f"http://{self.address}"
         self.log_path = directory / "instance.log"
@@ -62,7 +71,7 @@ class Instance:
         with self.log_path.open("ab") as log:
             # A session of its own, as a service has: Linux shares out the cores among sessions.
             self._process = subprocess.Popen(
-                command("serve"),
+                command("serve", *self.arguments),
                 env=environment(**self._settings),
                 stdout=log,
                 stderr=log,
@@ -80,8 +89,8 @@ class Instance:
             return False
 
     def get(self, path: str, **headers: str) -> httpx.Response:
-        """Ask for a path."""
-        return _CLIENT.get(f"{self.url}{path}", headers=headers)
+        """Ask for a path, over a new connection."""
+        return ask(self.address, path, **headers)
 
     def boards(self, limit: int = 3) -> Any:
         """Return the body of `GET /leaderboard`, or the status when it is not 200."""

@@ -95,3 +95,7 @@ def letters_in(line: str) -> Counter[str]:
 
 def _on_its_own(store: Store, name: str) -> Store:
     return replace(store, topic=f"{name}-{store.topic}", partitions=RESULT_PARTITIONS)
+
+
+SEVERAL = word_count("several")
+"""For `serve`, which runs a topology by its name in a module."""
