@@ -91,7 +91,7 @@ ATTRIBUTES = {
         "resume_reading",
         "write_paused",
     ],
-    "uvicorn:Server": ["capture_signals", "on_tick", "server_state", "should_exit"],
+    "uvicorn:Server": ["capture_signals", "lifespan", "on_tick", "server_state", "should_exit", "startup"],
     "pyspark:SparkContext": ["_accumulatorServer", "_active_spark_context", "_gateway", "_jvm"],
     "pyspark.sql.classic.dataframe:DataFrame": ["_jdf"],
     "pyspark.sql:SparkSession": ["_instantiatedSession", "_jsc"],
