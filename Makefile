@@ -42,7 +42,7 @@ faults: need-java $(STAMP) ## let everything go wrong while events flow; prints 
 	@$(BIN)/leaderboard jars >/dev/null
 	@$(BIN)/pytest $(TWO_AT_A_TIME) -m faults $(TESTS)
 
-bench: need-java need-wrk need-mvn $(STAMP) ## measure; nothing else may run (some: make bench BENCH="drain reads" RUNS=1)
+bench: need-java need-wrk need-nginx need-mvn $(STAMP) ## measure; nothing else may run (some: make bench BENCH="drain reads" RUNS=1)
 	@$(BIN)/leaderboard jars >/dev/null
 	@$(BIN)/python -m benchmarks --runs $(RUNS) --to build/benchmarks.md $(BENCH)
 
@@ -85,7 +85,7 @@ $(CHECK_JSONSCHEMA): | need-python
 	@build/check-jsonschema/bin/python -m pip install --disable-pip-version-check --quiet check-jsonschema==0.39.0
 
 # $(error) ends make with exactly one line.
-.PHONY: need-python need-java need-wrk need-mvn need-system
+.PHONY: need-python need-java need-wrk need-nginx need-mvn need-system
 python_problem = $(shell $(PYTHON) -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' \
 	>/dev/null 2>&1 || echo "$(PYTHON) is not a Python 3.11 or later with venv: install one, or name it: make PYTHON=/path/to/python3")
 java_problem = $(shell $(if $(JAVA_HOME),JAVA_HOME='$(JAVA_HOME)') $(PYTHON) -m app.java.installed)
@@ -106,6 +106,9 @@ need-wrk:
 
 need-mvn:
 	$(if $(filter peer,$(BENCH)),$(if $(shell command -v mvn),,$(error the benchmark peer is built by Maven and there is no mvn: install it, as Debian does with apt-get install maven)))
+
+need-nginx:
+	$(if $(filter reads,$(or $(BENCH),reads)),$(if $(shell PATH="$$PATH:/usr/sbin" command -v nginx),,$(error the benchmark reads needs nginx: install it, as Debian does with apt-get install nginx)))
 
 need-system:
 	$(if $(system_missing),$(if $(may_install),,$(error the system tests need $(system_missing): install it, or run this as root on Debian)))

@@ -23,7 +23,7 @@ import uvloop
 from benchmarks.figures import Figure, markdown
 from benchmarks.freshness import SECONDS, WARM_UP_S, shown_after_ms
 from benchmarks.load import PARTITIONS, SEED, SENDERS, producer, send_values, sending
-from benchmarks.loaded import DEFAULTS, LOOK_EVERY_S, installed, pin
+from benchmarks.loaded import DEFAULTS, LOOK_EVERY_S, installed, pinned
 from benchmarks.process_tree import ProcessTree
 from benchmarks.reads import CORE, figures, read
 from runtime.kafka.connection import KafkaConnection
@@ -128,8 +128,8 @@ def _many_keys() -> Iterator[Figure]:
         replicas.terminate(other)
 
         replicas.wait_until_settled()
-        pin(instance, CORE)
-        yield from figures("one row", read(f"{instance.url}{STORE}/keys/e1"))
+        with pinned(instance, CORE):
+            yield from figures("one row", read(f"{instance.url}{STORE}/keys/e1"))
 
 
 @contextmanager

@@ -96,9 +96,25 @@ def run(rates: tuple[int, ...] = RATES) -> Iterator[Figure]:
         address = system.start_and_settle().address
         for rate in rates:
             yield from measure(system, address, rate, f"{rate:,} ev/s")
+        yield from _at_each_copy(system, 1_000)
     with Loaded(BACKLOG, CHECKPOINT_INTERVAL_S=10) as system:
         address = system.start_and_settle().address
         yield from measure(system, address, 1_000, "1,000 ev/s, a batch boundary every 10 s")
+
+
+def _at_each_copy(system: Loaded, rate: int) -> Iterator[Figure]:
+    """Yield how long it takes at the active copy and at a standby of another instance."""
+    asked = system.start_and_settle()
+    kafka = system.broker.connection
+    hosts = asked.get(f"/hosts/{OWN_PRODUCT}").json()
+    copies = {"the active copy": hosts["active"], "a standby": hosts["standbys"][0]}
+    with sending(kafka, rate, Load(products=OWN_PRODUCT - 1, seed=rate + 1)):
+        for what, host in copies.items():
+            address = f"{host['host']}:{host['port']}"
+            uvloop.run(shown_after_ms(kafka, address, OwnBoard(), WARM_UP_S))
+            shown_ms = uvloop.run(shown_after_ms(kafka, address, OwnBoard(), SECONDS / 2))
+            p50_ms = statistics.median(shown_ms)
+            yield Figure(f"{rate:,} ev/s, two instances: until HTTP shows it at {what}, p50", "ms", [p50_ms])
 
 
 def measure(system: Loaded, address: str, rate: int, what: str) -> Iterator[Figure]:

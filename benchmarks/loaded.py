@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol, Self
 
@@ -90,26 +90,32 @@ class Loaded:
     def __exit__(self, *_: object) -> None:
         self._open.close()
 
-    def start(self) -> Instance:
-        """Start one more instance."""
-        (instance,) = self.replicas.add()
+    def start(self, **settings: object) -> Instance:
+        """Start one more instance, with further settings of its own."""
+        (instance,) = self.replicas.add(**settings)
         return instance
 
     def wait_until_exact(self, served: Served, look_every_s: float = LOOK_EVERY_S) -> None:
         """Wait until it serves what it has to."""
         wait_until(lambda: bool(served.boards() == self.expected), "the boards are exact", every_s=look_every_s)
 
-    def start_and_settle(self) -> Instance:
+    def start_and_settle(self, **settings: object) -> Instance:
         """Start one more instance and wait until it serves, all members have their share, and real time runs."""
-        instance = self.start()
+        instance = self.start(**settings)
         self.wait_until_exact(instance)
         self.replicas.wait_until_settled()
         self.replicas.stream_holder.wait_for_real_time()
         return instance
 
 
-def pin(instance: Instance, core: int) -> None:
-    """Let the process of an instance run on one core; its JVM keeps all."""
-    pid = instance.process.pid
-    for thread in psutil.Process(pid).threads():
-        psutil.Process(thread.id).cpu_affinity([core])
+@contextmanager
+def pinned(instance: Instance, core: int) -> Iterator[None]:
+    """Have the process of an instance run on one core while the block runs; its JVM keeps all."""
+    threads = [psutil.Process(each.id) for each in psutil.Process(instance.process.pid).threads()]
+    before = psutil.Process().cpu_affinity()
+    for thread in threads:
+        thread.cpu_affinity([core])
+    yield
+    for thread in threads:
+        with suppress(psutil.NoSuchProcess):
+            thread.cpu_affinity(before)

@@ -10,6 +10,7 @@ Both have default settings: here exactly once in effect, there at least once and
 
 from __future__ import annotations
 
+import os
 import statistics
 import sys
 from collections.abc import Callable, Iterator
@@ -26,9 +27,11 @@ from benchmarks.load import Load, events_sent, sending, sent_at_a_rate
 from benchmarks.loaded import Loaded, Served
 from benchmarks.reads import figures, read
 from benchmarks.restart import served_after_s
+from tests.drivers.several import Several
 
 HERE, PEER = "here", "Kafka Streams"
 RATE = 1_000
+FEW = 200_000
 
 
 def run(events: int = BACKLOG.events) -> Iterator[Figure]:
@@ -37,6 +40,7 @@ def run(events: int = BACKLOG.events) -> Iterator[Figure]:
     load = replace(BACKLOG, events=events)
     for pair in zip(_of_the_service(load), _of_the_application(load), strict=True):
         yield from pair
+    yield from _of_an_instance_a_core(replace(load, events=min(events, FEW)))
 
 
 def _of_the_service(load: Load) -> list[Figure]:
@@ -51,6 +55,19 @@ def _of_the_application(load: Load) -> list[Figure]:
         application = KafkaStreamsApplication(system.directory / "application", system.broker.bootstrap_servers)
         ended.push(application)
         return list(_measured(PEER, system, load, application, lambda: None))
+
+
+def _of_an_instance_a_core(load: Load) -> Iterator[Figure]:
+    """Yield reads of as many instances as there are cores, by one command; how many events there were is no matter."""
+    count = os.cpu_count() or 1
+    with (
+        Loaded(load) as system,
+        Several(system.directory / "several", system.broker.bootstrap_servers, count) as served,
+    ):
+        served.start()
+        served.wait_until_ready()
+        system.wait_until_exact(served)
+        yield from _reads(f"{HERE}, {count} instances", "one board", f"{served.url}/leaderboard/1")
 
 
 def _measured(

@@ -42,9 +42,9 @@ class Replicas:
         """Return another instance, not started and no member yet."""
         return Instance(self._directory / next(self._names), self._bootstrap_servers, **{**self._settings, **settings})
 
-    def add(self, count: int = 1) -> list[Instance]:
-        """Start more instances, at once; returns when they answer over HTTP."""
-        added = [self.make() for _ in range(count)]
+    def add(self, count: int = 1, /, **settings: object) -> list[Instance]:
+        """Start more instances, at once, with further settings; returns when they answer over HTTP."""
+        added = [self.make(**settings) for _ in range(count)]
         self.members.extend(added)
         with ThreadPoolExecutor(count) as threads:
             list(threads.map(Instance.start, added))
