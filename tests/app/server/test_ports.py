@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager, closing, contextmanager
 
 import pytest
 from starlette.types import Receive, Scope, Send
@@ -62,68 +62,63 @@ async def answer(asked: socket.socket) -> bytes:
     return received.rpartition(b"\r\n\r\n")[2]
 
 
-def server(name: str, shared_port: int) -> HttpServer:
-    return HttpServer(Named(name), HOST, free_port(), shared_port=shared_port)
+@asynccontextmanager
+async def started(*names: str, shared_port: int) -> AsyncIterator[list[HttpServer]]:
+    """Have servers listen at ports of their own, which answer with their names."""
+    servers = [HttpServer(Named(name), HOST, free_port(), shared_port=shared_port) for name in names]
+    for each in servers:
+        await each.start()
+    try:
+        yield servers
+    finally:
+        for each in servers:
+            await each.stop()
 
 
 async def test_all_that_share_a_port_get_connections_there_and_one_that_has_closed_it_gets_none() -> None:
     port = free_port()
-    servers = [server("a", port), server("b", port)]
-    for each in servers:
-        await each.start()
-        await each.share()
-    assert {await answer(connection(port)) for _ in range(64)} == {b"a", b"b"}
-    await servers[0].unshare()
-    assert {await answer(connection(port)) for _ in range(64)} == {b"b"}
-    for each in servers:
-        await each.stop()
+    async with started("a", "b", shared_port=port) as servers:
+        for each in servers:
+            await each.share()
+        assert {await answer(connection(port)) for _ in range(64)} == {b"a", b"b"}
+        await servers[0].unshare()
+        assert {await answer(connection(port)) for _ in range(64)} == {b"b"}
     with pytest.raises(ConnectionRefusedError):
         connection(port)
 
 
 async def test_a_server_gets_no_connection_at_the_shared_port_before_it_is_opened() -> None:
     port = free_port()
-    one, other = server("a", port), server("b", port)
-    await one.start()
-    with pytest.raises(ConnectionRefusedError):
-        connection(port)
-    await other.start()
-    await other.share()
-    assert {await answer(connection(port)) for _ in range(64)} == {b"b"}
-    for each in (one, other):
-        await each.stop()
+    async with started("a", "b", shared_port=port) as (_, other):
+        with pytest.raises(ConnectionRefusedError):
+            connection(port)
+        await other.share()
+        assert {await answer(connection(port)) for _ in range(64)} == {b"b"}
 
 
 async def test_connections_that_nobody_has_taken_yet_are_answered_when_the_port_is_closed() -> None:
     port = free_port()
-    closes, stays = server("a", port), server("b", port)
-    for each in (closes, stays):
-        await each.start()
-        await each.share()
-    waiting = [connection(port) for _ in range(64)]
-    await closes.unshare()
-    answers = [await answer(each) for each in waiting]
-    assert set(answers) == {b"a", b"b"}
-    for each in (closes, stays):
-        await each.stop()
+    async with started("a", "b", shared_port=port) as servers:
+        for each in servers:
+            await each.share()
+        waiting = [connection(port) for _ in range(64)]
+        await servers[0].unshare()
+        assert {await answer(each) for each in waiting} == {b"a", b"b"}
 
 
 async def test_a_port_that_was_closed_is_not_opened_any_more() -> None:
-    one = server("a", port := free_port())
-    await one.start()
-    await one.unshare()
-    await one.share()
-    with pytest.raises(ConnectionRefusedError):
-        connection(port)
-    await one.stop()
+    port = free_port()
+    async with started("a", shared_port=port) as (one,):
+        await one.unshare()
+        await one.share()
+        with pytest.raises(ConnectionRefusedError):
+            connection(port)
 
 
 async def test_a_server_with_no_shared_port_shares_none() -> None:
-    alone = HttpServer(Named("a"), HOST, free_port())
-    await alone.start()
-    await alone.share()
-    await alone.unshare()
-    await alone.stop()
+    async with started("a", shared_port=0) as (alone,):
+        await alone.share()
+        await alone.unshare()
 
 
 # Who is kept from it
