@@ -129,7 +129,8 @@ async def test_rows_of_stores_and_tables_have_examples_of_their_own_columns() ->
     parameters = {each["name"]: each for each in paths["/stores/words/keys/{key}"]["get"]["parameters"]}
     assert parameters["key"]["schema"]["examples"] == ["word-1"]
     names = {each["name"] for each in paths["/stores/words/keys"]["get"]["parameters"]}
-    assert names == {"from", "to", "prefix", "order", "key", "page_size", "after", "partial"}
+    demands = {"min_position", "require", "max_lag"}
+    assert names == {"from", "to", "prefix", "order", "key", "page_size", "after", "partial", *demands}
     assert "prefix" not in {each["name"] for each in paths["/stores/orders/keys"]["get"]["parameters"]}
     assert "hello" not in str({path: of_path for path, of_path in paths.items() if path.startswith("/stores")})
 
