@@ -64,7 +64,6 @@ def _of_an_instance_a_core(load: Load) -> Iterator[Figure]:
         Loaded(load) as system,
         Several(system.directory / "several", system.broker.bootstrap_servers, count) as served,
     ):
-        served.start()
         served.wait_until_ready()
         system.wait_until_exact(served)
         yield from _reads(f"{HERE}, {count} instances", "one board", f"{served.url}/leaderboard/1")

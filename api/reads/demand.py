@@ -13,6 +13,7 @@ from pydantic_core import PydanticCustomError
 
 from api.http.errors import InvalidRequest
 from api.http.parameters import HowMany
+from runtime.records import ID_MAX
 from runtime.serving.position import Position
 from runtime.serving.view import PartitionStatus, View
 
@@ -41,7 +42,7 @@ MaxLag = Annotated[
     HowMany,
     Query(
         description="only a copy that is at most so many records behind answers",
-        json_schema_extra={"minimum": 0},
+        json_schema_extra={"minimum": 0, "maximum": ID_MAX},
     ),
 ]
 

@@ -10,6 +10,7 @@ import signal
 import socket
 from collections.abc import Callable, Iterator
 
+import httpx
 import pytest
 
 from app.java.broker import Broker
@@ -108,12 +109,23 @@ def test_one_that_ends_is_missed_by_nobody_who_connects_afterwards_and_comes_bac
     assert re.search(said, several.log())
 
 
-def test_one_that_is_stopped_in_order_breaks_no_connection(several: Several) -> None:
+def test_one_that_is_stopped_in_order_breaks_no_connection_but_one_of_that_very_moment(several: Several) -> None:
     victim = next(member for member in several.members if member != several.stream_holder())
     process = several.process_of(victim)
     assert process is not None
     process.terminate()
-    read_until(several, lambda _: not running([process]))
+    broken: list[httpx.TransportError] = []
+
+    def ended() -> bool:
+        try:
+            served_by(several)
+        except httpx.TransportError as error:
+            broken.append(error)
+        return not running([process])
+
+    wait_until(ended, lambda: several.log()[-3000:], every_s=0)
+    # The kernel may hand it a connection between its last look and the end of its port.
+    assert len(broken) <= 1, broken
 
 
 def test_a_signal_ends_all_in_order_and_they_find_their_state_again(several: Several) -> None:
