@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.drivers.deployment import Deployment
+from tests.drivers.forwards import forwarded_while
 from tests.drivers.instance import Instance
 from tests.drivers.nginx import Nginx
 from tests.drivers.ports import free_port
@@ -109,24 +110,11 @@ def address(host: Mapping[str, object]) -> str:
     return f"{host['host']}:{host['port']}"
 
 
-def read_all(members: Iterable[Instance]) -> None:
+def read_all(members: Sequence[Instance]) -> None:
     """Read each board once at each member."""
     for member in members:
         for product in PRODUCTS:
             assert member.get(f"/leaderboard/{product}").status_code == 200
-
-
-def forwarded_while(members: Iterable[Instance], act: Callable[[], None]) -> float:
-    """Return how many requests members have sent to each other while something was done."""
-    before = sum(map(forwards, members))
-    act()
-    return sum(map(forwards, members)) - before
-
-
-def forwards(member: Instance) -> float:
-    """Return how many requests a member has sent to others."""
-    (line,) = re.findall(r"^leaderboard_forwards_total (.*)$", member.get("/metrics").text, re.MULTILINE)
-    return float(line)
 
 
 @pytest.mark.parametrize("how", ["kill", RARER("terminate")])
