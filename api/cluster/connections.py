@@ -103,8 +103,8 @@ class PeerTransport:
     """Sends requests over one pool of connections.
 
     Args:
-        most: at most so many requests to one host at a time, each on a connection of its own if need be, so that a
-            silent host does not use up what the others need.
+        most: at most so many requests to one host at a time, so that a silent host does not use up what the others
+            need; of those that it answers at once, and of all others, so many each.
         idle_expiry_s: a connection unused for this long is not used again.
     """
 
@@ -113,11 +113,12 @@ class PeerTransport:
         self._idle_expiry_s = idle_expiry_s
         self._open: dict[HostInfo, list[_Connection]] = {}
         # As long as a request to the host is under way: hosts come and go with each deployment.
-        self._slots: WeakValueDictionary[HostInfo, asyncio.Semaphore] = WeakValueDictionary()
+        self._slots: WeakValueDictionary[tuple[HostInfo, bool], asyncio.Semaphore] = WeakValueDictionary()
 
     async def get(self, host: HostInfo, request: Request) -> Reply:
         """Return the whole answer to a GET; raises httpx's errors."""
-        slots = self._slots.get(host) or self._slots.setdefault(host, asyncio.Semaphore(self._most))
+        kind = (host, request.at_once)
+        slots = self._slots.get(kind) or self._slots.setdefault(kind, asyncio.Semaphore(self._most))
         if slots.locked():
             try:
                 async with asyncio.timeout(request.connect_s):
@@ -137,13 +138,13 @@ class PeerTransport:
             connection.close()
 
     async def _answered(self, host: HostInfo, request: Request) -> Reply:
-        connection = self._kept(host, at_once=request.at_once)
-        if connection is not None:
+        while (connection := self._kept(host, at_once=request.at_once)) is not None:
             try:
                 return await connection.ask(request)
             except httpx.CloseError:
-                # The peer closed it between two requests, which says nothing about the peer.
-                pass
+                # The peer closed it between two requests, which says nothing about the peer. Another one may be open:
+                # those that waited on this one come here all at once.
+                continue
         connection = await self._connected(host, request.connect_s)
         try:
             return await connection.ask(request)
@@ -259,13 +260,12 @@ class _Connection(asyncio.Protocol):
         until_s = self.used_s + request.read_s
         answer: asyncio.Future[Reply] = self._loop.create_future()
         self.waiting.append(_Asked(answer, request.headers.get(_REQUEST_ID), until_s))
-        if self._late is None:
-            self._late = self._loop.call_at(until_s, self._look)
+        self._look_at(until_s)
         try:
             return await answer
         except asyncio.CancelledError:
-            # Nobody waits for the peer any more; the answers behind it would wait for one that nobody wants.
-            if not request.at_once:
+            # The peer may work on it for long, and the connection would be of no use to others.
+            if not request.at_once and any(asked.answer is answer for asked in self.waiting):
                 self.close()
             raise
 
@@ -318,7 +318,8 @@ class _Connection(asyncio.Protocol):
         answer, request_id, _ = self.waiting.popleft()
         named = self._headers.get(_REQUEST_ID, request_id)
         self._started = False
-        if named != request_id:
+        # One that names none may be given one on its way, and refusals are.
+        if request_id is not None and named != request_id:
             self.waiting.appendleft(_Asked(answer, request_id, 0.0))
             self._fail(httpx.RemoteProtocolError("it is the answer to another request"))
             return
@@ -334,6 +335,14 @@ class _Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.write(b"".join(unsent))
 
+    def _look_at(self, until_s: float) -> None:
+        """Look at this time, unless there is a look before; those of former requests may come later."""
+        if self._late is not None:
+            if self._late.when() <= until_s:
+                return
+            self._late.cancel()
+        self._late = self._loop.call_at(until_s, self._look)
+
     def _look(self) -> None:
         """End the connection when its oldest request has waited for too long."""
         self._late = None
@@ -343,7 +352,7 @@ class _Connection(asyncio.Protocol):
         if until_s <= self._loop.time():
             self._fail(httpx.ReadTimeout("no whole answer in time"))
         else:
-            self._late = self._loop.call_at(until_s, self._look)
+            self._look_at(until_s)
 
     def _fail(self, error: Exception) -> None:
         """End the connection with an error of the request that is answered now, or has waited longest."""

@@ -125,7 +125,13 @@ class Peers:
         await self._streams.aclose()
 
     async def forward(
-        self, hosts: tuple[HostInfo, ...], target: str, *, many: bool = False, at_once: bool = False
+        self,
+        hosts: tuple[HostInfo, ...],
+        target: str,
+        *,
+        many: bool = False,
+        longer_s: float = 0.0,
+        at_once: bool = False,
     ) -> Reply | NoReply:
         """Ask the hosts one after the other until one answers.
 
@@ -133,10 +139,12 @@ class Peers:
             hosts: members of the cluster, in the order to ask them.
             target: path and query, built here and not taken from a client.
             many: whether the answer is about many rows and may take longer.
+            longer_s: how much longer it may take, in seconds.
             at_once: whether a host waits for nothing before it answers.
         """
         failures = []
         read_s = self._settings.gather_timeout_s if many else self._settings.read_timeout_s
+        read_s += longer_s
         request_id = CURRENT.get()
         headers = self._headers
         if request_id is not None:
@@ -158,7 +166,7 @@ class Peers:
             return self._failed(host, failure_of(error))
         if (unmet := reply.headers.get(UNMET)) is not None:
             self.down.answered(host)
-            return NoReply(unmet.decode())
+            return NoReply(unmet.decode(errors="replace"))
         if (failure := _refusal(reply.status, known=SERVED_BY in reply.headers)) is not None:
             return self._failed(host, failure)
         self.down.answered(host)

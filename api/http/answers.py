@@ -61,6 +61,11 @@ class Answer(NamedTuple):
         return [(b"content-length", b"%d" % len(self.body)), *self.headers]
 
 
+def unmet(answer: Answer, reason: str) -> Answer:
+    """Return a refusal that also tells a peer what the copies here lack of what was demanded."""
+    return answer._replace(headers=[*answer.headers, (UNMET, reason.encode())])
+
+
 def header(headers: Headers, name: bytes) -> bytes | None:
     """Return a request header, its lines joined as RFC 9110 section 5.2 says, or None."""
     values = [value for key, value in headers if key == name]

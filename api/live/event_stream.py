@@ -87,9 +87,9 @@ class Format(ABC):
         """Return up to which change a reader with this id has everything; 0 when that is not known."""
         return 0
 
-    def position_of(self, last_event_id: bytes) -> Position | None:  # noqa: ARG002
-        """Return how far the copy had read that a reader with this id was told by; None when that is not known."""
-        return None
+    def is_older(self, last_event_id: bytes, frame: bytes) -> bool:  # noqa: ARG002
+        """Return whether a frame is of a copy that had not read as far as the one that a reader with this id had."""
+        return False
 
 
 class OneKey(Format):
@@ -119,10 +119,17 @@ class OneKey(Format):
         tag = last_event_id.partition(b".")[0]
         return frame.startswith((b"id: %b\n" % tag, b"id: %b." % tag))
 
-    def position_of(self, last_event_id: bytes) -> Position | None:
-        """Return the position behind the tag."""
+    def is_older(self, last_event_id: bytes, frame: bytes) -> bool:
+        """Return whether the frame's position in the same topic is before that of the id."""
+        had = self._position(last_event_id)
+        at = self._position(frame.partition(b"\n")[0])
+        if had is None or at is None or had[:2] != at[:2]:
+            return False
+        return at.offset < had.offset
+
+    def _position(self, text: bytes) -> Position | None:
         try:
-            return Position.of_text(last_event_id.partition(b".")[2].decode(), self._store)
+            return Position.of_text(text.partition(b".")[2].decode(), self._store)
         except ValueError:
             return None
 

@@ -20,6 +20,8 @@ CHUNK_BYTES: Final = 32 * 1024
 """A reader is given about so much at a time; it may be stalled with that much outside of the feed."""
 _GONE_KEPT: Final = 10_000
 """How many rows that are gone are remembered; a reader that has not been told of an older one begins again."""
+_HELD_S: Final = 3.0
+"""How long a row that is older than what the reader had is held back: a copy that far behind is left for another."""
 _WAKE_AT_ONCE: Final = 100
 """Readers woken in one turn of the event loop: with thousands of them, requests are answered in between."""
 
@@ -86,6 +88,10 @@ class Feed:
 
     def reached(self, partition: int, position: int, topic_id: str = "") -> None:
         """Note the position of the copy that the rows of a partition come from, in the topic of this id."""
+        before = self.topic_ids.get(partition, "")
+        if topic_id and before and topic_id != before:
+            # Offsets of another topic: they begin anew.
+            self.positions.pop(partition, None)
         self.positions[partition] = max(position, self.positions.get(partition, 0))
         self.topic_ids[partition] = topic_id
 
@@ -186,6 +192,7 @@ class Reader:
         self._is_reset = False
         self._told_complete = False
         self._head = 0
+        self._held_until_s: float | None = None
         self._round: list[KeyValue] = []
 
     @property
@@ -196,7 +203,7 @@ class Reader:
     @property
     def behind(self) -> bool:
         """Whether there is more to take at once."""
-        return bool(self._round)
+        return bool(self._round) and self._held_until_s is None
 
     @property
     def ended(self) -> bool:
@@ -229,10 +236,14 @@ class Reader:
         while size < CHUNK_BYTES:
             if not self._round and not self._begin_round(parts):
                 break
-            frame = self._feed.frame(self._round.pop())
+            key = self._round.pop()
+            frame = self._feed.frame(key)
             if frame is None:
                 self._begin_again()  # it is long gone, so others may be as well
                 continue
+            if self._is_held(frame):
+                self._round.append(key)
+                break
             if not self._round:
                 frame = self._feed.format.mark(self._head) + frame
                 self._cursor = self._head
@@ -245,6 +256,17 @@ class Reader:
             (partition, position), *_ = self._feed.positions.items()
             parts.insert(0, self._feed.format.before(position, self._feed.topic_ids.get(partition, "")))
         return b"".join(parts)
+
+    def _is_held(self, frame: bytes) -> bool:
+        """Return whether a row has to wait for a newer one, since the reader had one from further on."""
+        had, of = self._had, self._feed.format
+        if had is None or of.resumes(had, frame) or not of.is_older(had, frame):
+            return False
+        loop = asyncio.get_running_loop()
+        if self._held_until_s is None:
+            self._held_until_s = loop.time() + _HELD_S
+            loop.call_at(self._held_until_s, self.wake)
+        return loop.time() < self._held_until_s
 
     def _begin_round(self, parts: list[bytes]) -> bool:
         """Find what has changed; False when nothing has."""

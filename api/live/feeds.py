@@ -91,7 +91,7 @@ class Feeds:
         if feed is not None and feed.closed:
             self._close(scope)
             feed = None
-        feed = feed or self._open(scope, last_event_id)
+        feed = feed or self._open(scope)
         self._keep_no_longer(scope)
         reader = Reader(feed, last_event_id)
         feed.add(reader)
@@ -112,13 +112,9 @@ class Feeds:
 
     # Feeds
 
-    def _open(self, scope: Scope, last_event_id: bytes | None) -> Feed:
+    def _open(self, scope: Scope) -> Feed:
         feed = self._feeds[scope] = Feed(self._format(scope))
         self._followers[scope] = []
-        had = feed.format.position_of(last_event_id) if last_event_id is not None else None
-        if had is not None and self._view.status(had.partition).topic_id in ("", had.topic_id):
-            # As after a source that has failed: the next one is waited for until it has come as far.
-            feed.reached(had.partition, had.offset, had.topic_id)
         if self._ended:
             feed.close()
             return feed
@@ -250,7 +246,9 @@ class Feeds:
         for partition in range(count):
             status = self._view.status(partition)
             seen = (cluster, status.can_answer, status.role, status.is_current)
-            if self._seen.get(partition) != seen:
+            # A standby that is not current may be left later.
+            may_be_left = status.can_answer and status.role == "standby" and not status.is_current
+            if self._seen.get(partition) != seen or may_be_left:
                 self._seen[partition] = seen
                 moved.add(partition)
         if not moved and not reload:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Coroutine
 from contextvars import Context
 from typing import Any, Final
@@ -34,6 +35,9 @@ AGAIN_S: Final = 0.25
 """How long to wait until a host that has just failed is asked once more, when nobody else can be."""
 _AGAIN_MOST_S: Final = 2.0
 """The same when it has failed again and again: each time it is twice as long, up to this."""
+_STAYS_S: Final = 5.0
+"""How long a standby here is followed that is not current: when Kafka is slow, thousands of streams would move at once,
+and back a moment later."""
 POSITION_WITHIN_S: Final = 3.0
 """How long a copy may take to reach a position: the topic may have been created anew, and its offsets with it."""
 _LOOK_S: Final = 0.02
@@ -76,6 +80,7 @@ class Follower:
         self._source: Local | HostInfo | None = None
         self._task: asyncio.Task[None] | None = None
         self._again: asyncio.TimerHandle | None = None
+        self._current_at_s = 0.0
         self._unreadable = False
         self._unreached = False
         self._pause_s = AGAIN_S
@@ -128,7 +133,12 @@ class Follower:
         self._feed.put(self.partition, key, row)
 
     def _first_choice(self) -> Local | HostInfo | None:
-        route = self._router.route(self.partition, self._view.status(self.partition), hop=self._hop)
+        status, now_s = self._view.status(self.partition), time.monotonic()
+        if status.is_current:
+            self._current_at_s = now_s
+        elif self.is_local and now_s - self._current_at_s < _STAYS_S:
+            status = status._replace(is_current=True)
+        route = self._router.route(self.partition, status, hop=self._hop)
         if isinstance(route, Remote):
             return route.hosts[0]
         return route if isinstance(route, Local) else None

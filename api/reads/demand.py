@@ -17,8 +17,8 @@ from runtime.records import ID_MAX
 from runtime.serving.position import Position
 from runtime.serving.view import PartitionStatus, View
 
-_WITHIN_S: Final = 0.8
-"""How long a copy may take to come to a position; shorter than peers wait for an answer."""
+WITHIN_S: Final = 0.8
+"""How long a copy may take to come to a position; peers wait for its answer for as much longer."""
 _LOOK_EVERY_S: Final = 0.005
 
 
@@ -115,6 +115,18 @@ class Demand(NamedTuple):
         missing = self.position.offset - status.position
         return f"its copy is {missing} records before the position" if missing > 0 else ""
 
+    def among_many(self, partition: int, status: PartitionStatus) -> Demand:
+        """Return what of it concerns one of several partitions: the position of another one says nothing of this one.
+
+        Args:
+            partition: of the copy.
+            status: what the instance can say about it.
+        """
+        at = self.position
+        if at is None or at.partition == partition or at.topic_id != status.topic_id:
+            return self
+        return self._replace(position=None)
+
     def may_be_met(self, status: PartitionStatus) -> bool:
         """Return whether a copy that lacks something may have it in a moment."""
         return self.position is not None and status.can_answer and (status.role == "active" or not self.active)
@@ -133,7 +145,7 @@ def as_demanded(demand: Demand, partition: int, status: PartitionStatus) -> Part
 
 async def reached(view: View, partition: int, demand: Demand) -> PartitionStatus:
     """Return the status of this instance's copy, as `as_demanded`, once it lacks nothing, or after a moment."""
-    deadline_s = time.monotonic() + _WITHIN_S
+    deadline_s = time.monotonic() + WITHIN_S
     while True:
         status = view.status(partition)
         demanded = as_demanded(demand, partition, status)

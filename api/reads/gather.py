@@ -242,7 +242,8 @@ class Gather:
         return self._router.route(partition, self._status(partition, demand), hop=hop)
 
     def _status(self, partition: int, demand: Demand) -> PartitionStatus:
-        return as_demanded(demand, partition, self._view.status(partition))
+        status = self._view.status(partition)
+        return as_demanded(demand.among_many(partition, status), partition, status)
 
     async def _collect(
         self, question: _Question[Part], partitions: Iterable[int] | None = None, *, hop: bool, demand: Demand
@@ -261,7 +262,9 @@ class Gather:
         missing = {each: route.reason for each, route in routes.items() if isinstance(route, Unavailable)}
         parts, failed = await self._ask(question, remote)
         missing |= failed
-        last_resort = [each for each in failed if remote[each].then_local and self._status(each, demand).can_answer]
+        # What was demanded may have come here while peers were asked.
+        resorts = failed if demand is not ANY else [each for each in failed if remote[each].then_local]
+        last_resort = [each for each in resorts if self._status(each, demand).can_answer]
         last_part = self._read_here(question.local, last_resort) if last_resort else None
         if last_part is not None:
             missing = {each: reason for each, reason in missing.items() if each not in last_resort}

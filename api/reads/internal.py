@@ -12,8 +12,8 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
 
 from api.cluster.router import UNREADABLE
-from api.http.answers import PARTITIONS, SERVED_BY, Answer, is_hop
-from api.http.errors import InvalidRequest, NoSuchStore, PartitionsUnavailable
+from api.http.answers import PARTITIONS, SERVED_BY, Answer, is_hop, unmet
+from api.http.errors import InvalidRequest, NoSuchStore, PartitionsUnavailable, problem
 from api.http.parameters import HowMany, limit_within
 from api.live.event_stream import LINES_TYPE, Words
 from api.live.events import EventStream
@@ -71,12 +71,16 @@ class _Parts:
         view = self.served.view
         if demand.position is not None and demand.position.partition in partitions:
             await reached(view, demand.position.partition, demand)
-        statuses = {
-            each: as_demanded(demand, each, view.status(each)) for each in partitions if each < view.partition_count
-        }
+        known = {each: view.status(each) for each in partitions if each < view.partition_count}
+        statuses = {each: as_demanded(demand.among_many(each, status), each, status) for each, status in known.items()}
         held = [each for each, status in statuses.items() if status.can_answer]
         if not held:
-            raise PartitionsUnavailable({each: status.reason for each, status in statuses.items()})
+            reasons = {each: status.reason for each, status in statuses.items()}
+            if any(status.can_answer for status in known.values()):
+                # Not the fault of this instance: it is asked as before for what it can answer.
+                refusal = problem(PartitionsUnavailable(reasons), f"/internal/stores/{view.store.name}")
+                return unmet(refusal, ", ".join(dict.fromkeys(reasons.values()))).to_response()
+            raise PartitionsUnavailable(reasons)
         headers = [
             (b"content-type", media_type.encode()),
             self.served_by,

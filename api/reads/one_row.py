@@ -9,10 +9,10 @@ from typing import Final
 from api.cluster.peers import NoReply, Peers
 from api.cluster.router import Router
 from api.cluster.routing import Local, Remote
-from api.http.answers import JSON_TYPE, SERVED_BY, STORE_LAG, STORE_POSITION, STORE_ROLE, UNMET, Answer, Headers
+from api.http.answers import JSON_TYPE, SERVED_BY, STORE_LAG, STORE_POSITION, STORE_ROLE, Answer, Headers, unmet
 from api.http.errors import PartitionsUnavailable, problem
 from api.http.key_route import encoded
-from api.reads.demand import ANY, Demand, as_demanded, reached
+from api.reads.demand import ANY, WITHIN_S, Demand, as_demanded, reached
 from runtime.errors import Fix, StateUnusable
 from runtime.keys import KeyValue
 from runtime.serving.position import Position
@@ -21,6 +21,8 @@ from runtime.serving.view import PartitionStatus, View
 logger = logging.getLogger(__name__)
 
 _PASSED_ON: Final = (b"content-type", b"etag", SERVED_BY, STORE_ROLE, STORE_LAG, STORE_POSITION)
+_SHORT: Final = 512
+"""A path with a query of so many characters goes ahead of answers: many of them fit into what a peer reads at once."""
 
 
 class OneRow:
@@ -75,12 +77,16 @@ class OneRow:
         # Built from what was parsed: nothing that a client wrote reaches a peer.
         query = f"{'' if limit is None else f'&limit={limit}'}{demand.query(self.store)}"
         target = f"{self.prefix}/{encoded(self._text(key))}{query.replace('&', '?', 1)}"
-        reply = await self._peers.forward(answer.hosts, target, at_once=demand is ANY)
+        is_short = len(target) <= _SHORT
+        longer_s = 0.0 if demand is ANY else WITHIN_S
+        reply = await self._peers.forward(answer.hosts, target, longer_s=longer_s, at_once=demand is ANY and is_short)
         if not isinstance(reply, NoReply):
             headers = [(name, reply.headers[name]) for name in _PASSED_ON if name in reply.headers]
             return Answer(reply.status, headers, reply.body, reply.headers.get(b"etag"))
         status = as_demanded(demand, partition, self._view.status(partition))
-        last = self._local(key, limit, status) if answer.then_local and status.can_answer else None
+        # What was demanded may have come here while peers were asked.
+        is_resort = answer.then_local or demand is not ANY
+        last = self._local(key, limit, status) if is_resort and status.can_answer else None
         return last or self._unavailable(key, partition, reply.reason)
 
     def at_once(self, key: KeyValue, limit: int | None, demand: Demand, *, hop: bool) -> Answer | None:
@@ -94,7 +100,8 @@ class OneRow:
 
     def _at_once(self, key: KeyValue, limit: int | None, demand: Demand, *, hop: bool) -> Answer | Remote:
         partition = self._view.partition_for(key)
-        status = as_demanded(demand, partition, self._view.status(partition))
+        there_is = self._view.status(partition)
+        status = as_demanded(demand, partition, there_is)
         route = self._router.route(partition, status, hop=hop)
         if isinstance(route, Local):
             if (answer := self._local(key, limit, status)) is not None:
@@ -103,9 +110,7 @@ class OneRow:
         if isinstance(route, Remote):
             return route
         answer = self._unavailable(key, partition, route.reason)
-        if not hop or not self._view.status(partition).can_answer:
-            return answer
-        return answer._replace(headers=[*answer.headers, (UNMET, f"{self._router.here}: {status.reason}".encode())])
+        return unmet(answer, status.reason) if there_is.can_answer and not status.can_answer else answer
 
     def _position(self, partition: int, status: PartitionStatus) -> Headers:
         """Return the header that tells how far the copy has read; the same for all reads until it reads on."""

@@ -73,7 +73,11 @@ def next_pause_s(last_s: float, ran_s: float) -> float:
 
 def how_it_ended(status: int) -> str:
     """Return in words how an instance has ended that has this exit status, of which a negative one is a signal's."""
-    return f"was ended by {signal.Signals(-status).name}" if status < 0 else f"has ended with status {status}"
+    if status >= 0:
+        return f"has ended with status {status}"
+    # Those for real time have no name.
+    named = -status in {each.value for each in signal.Signals}
+    return f"was ended by {signal.Signals(-status).name if named else f'signal {-status}'}"
 
 
 def _share(settings: Settings, number: int, environ: Mapping[str, str]) -> Share:

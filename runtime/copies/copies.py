@@ -81,6 +81,7 @@ class Copies:
         self._wanted: set[int] = set()
         self._tables_caught_up = False
         self._tables_were_read = False
+        self._tables_current_at_ms = 0
 
     def follow(self, store: str, listener: Listener) -> None:
         """Have a listener told of what changes in a store, and in the tables."""
@@ -197,7 +198,7 @@ class Copies:
             reason,
             copy.position,
             lag_is_known,
-            is_current=can_answer and self._tables_caught_up and copy.current_at_ms >= since_ms,
+            is_current=can_answer and min(copy.current_at_ms, self._tables_current_at_ms) >= since_ms,
             is_followed=copy.told_at_ms >= since_ms,
             topic_id=copy.fill.topic_id if copy.fill else "",
         )
@@ -292,6 +293,8 @@ class Copies:
         self._tables_caught_up = all(table.reached for table in tables)
         # Also while a partition is read that a table got since.
         self._tables_were_read |= self._tables_caught_up
+        ages = [copy.current_at_ms for table in tables for copy in table.copies.values()]
+        self._tables_current_at_ms = min(ages, default=self._now_ms()) if self._tables_caught_up else 0
         are_complete = all(table.is_complete for table in tables)
         for held in self.results.values():
             held.find_ready(tables_are_complete=are_complete)

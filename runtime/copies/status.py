@@ -16,8 +16,7 @@ class CopyStatus(NamedTuple):
         position: the offset of its topic partition that it reads next; a copy of the same position knows as much.
         lag_is_known: whether this process has seen where its topic partition ends, and has read the tables to where
             their topics ended then. Before that it may be any number of changes behind, whatever its lag.
-        is_current: it has all that its topic partition had a second ago, as Kafka has said since; and the tables have
-            been read.
+        is_current: it has all that its topic partition had a second ago, as Kafka has said since; so have the tables.
         is_followed: Kafka has told within the last second where its topic partition ends.
         topic_id: of the topic that it is filled from; empty while that is not known.
     """

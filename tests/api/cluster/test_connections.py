@@ -329,3 +329,30 @@ class TestRequestsThatAreAnsweredAtOnce:
             with pytest.raises(httpx.RemoteProtocolError):
                 await client.get(AT_ONCE._replace(headers={b"x-request-id": b"mine"}))
             assert (await client.get(AT_ONCE._replace(headers={b"x-request-id": b"other"}))).body == b"[]"
+
+
+async def test_a_request_is_given_up_in_its_own_time_after_one_that_had_longer() -> None:
+    async def once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(ANSWER)
+        await reader.read()
+
+    async with exchange(once) as (_, client):
+        await client.get(PATIENT)
+        async with asyncio.timeout(PATIENT.read_s / 2):
+            with pytest.raises(httpx.ReadTimeout):
+                await client.get(SOON)
+
+
+async def test_an_id_that_came_from_elsewhere_is_no_matter_to_a_request_without_one() -> None:
+    named = ANSWER.replace(b"\r\n\r\n", b"\r\nX-Request-Id: from-a-proxy\r\n\r\n")
+    async with exchange(answering(named)) as (_, client):
+        assert (await client.get()).body == b"[]"
+
+
+async def test_requests_that_wait_take_no_turns_from_those_that_are_answered_at_once() -> None:
+    async with exchange(silent, answering(), connections=1) as (server, client):
+        waits = asyncio.create_task(client.get(SOON._replace(read_s=30)))
+        await asyncio.wait_for(server.accepted.wait(), timeout=60)
+        assert (await client.get(AT_ONCE)).body == b"[]"
+        waits.cancel()

@@ -12,6 +12,7 @@ from api.live.event_stream import AllKeys, Lines, OneKey, usable_id
 from api.live.feed import CHUNK_BYTES, Feed, Reader
 from runtime.keys import Int64
 from runtime.serving.view import Rendered, tagged
+from tests.drivers.fake_view import TOPIC_ID
 
 A, B = tagged(b'["a"]'), tagged(b'["b"]')
 
@@ -205,3 +206,12 @@ def test_an_id_that_cannot_be_ours_is_none(sent: bytes | None) -> None:
     assert usable_id(sent) is None
     assert usable_id(b"0123-99") == b"0123-99"
     assert usable_id(b"69f0bd4d.xaHw3gAA_Q") == b"69f0bd4d.xaHw3gAA_Q"
+
+
+def test_positions_begin_anew_in_another_topic() -> None:
+    feed = Feed(OneKey(WORDS, "store"))
+    feed.reached(0, 1000, TOPIC_ID)
+    feed.reached(0, 3, "c5a1f0de-0000-4000-8000-000000000002")
+    assert feed.positions == {0: 3}
+    feed.reached(0, 2, "c5a1f0de-0000-4000-8000-000000000002")
+    assert feed.positions == {0: 3}

@@ -203,25 +203,64 @@ async def test_who_follows_again_from_a_position_is_told_of_changes_alone(cluste
         current(cluster)
 
 
-async def test_who_follows_again_elsewhere_is_not_told_of_an_older_row(cluster: Cluster) -> None:
+@pytest.mark.parametrize("others", [0, 1], ids=["nobody else follows it there", "others follow it there"])
+async def test_who_follows_again_elsewhere_is_not_told_of_an_older_row(cluster: Cluster, others: int) -> None:
     _, standby, _ = cluster.holders(1)
+    view = cluster.views[standby]
     behind(cluster, standby)
-    cluster.views[standby].statuses = {
-        each: status._replace(is_current=True) for each, status in cluster.views[standby].statuses.items()
-    }
+    view.statuses = {each: status._replace(is_current=True) for each, status in view.statuses.items()}
     cluster.change(1, board_of(1, 2), at=[standby])
-    behind_by = 10 - cluster.views[standby].status(cluster.views[standby].partition_for(1)).position
-    events = await cluster.events(f"{ONE}/events", at=standby, last_event_id=f"none.{at(cluster, 10)}")
-    waiting = asyncio.create_task(events.next())
+    there = [await cluster.events(f"{ONE}/events", at=standby) for _ in range(others)]
+    for events in there:
+        await events.take(1)
+    came = await cluster.events(f"{ONE}/events", at=standby, last_event_id=f"none.{at(cluster, 10)}")
+    waiting = asyncio.create_task(came.next())
     for _ in range(50):
         await asyncio.sleep(0)
-    assert not waiting.done(), f"it waits for {behind_by} records"
-    cluster.change(1, board_of(1, 4), at=[standby])
-    cluster.views[standby].advance(cluster.views[standby].partition_for(1), 10)
+    assert not waiting.done(), "the copy has two records to read"
+    view.advance(view.partition_for(1), 10)
+    cluster.change(1, board_of(1, 1), at=[standby])
     event = await waiting
     assert event is not None
-    assert len(event.data) == 3
-    await events.stream.leave()
+    assert len(event.data) == 1
+    for events in (*there, came):
+        await events.stream.leave()
+
+
+@pytest.mark.parametrize("path", ["/leaderboard", "/leaderboard/count", f"/stores/{STORE}/keys?key=1"])
+async def test_nobody_is_blamed_for_a_demand_that_many_rows_do_not_meet(cluster: Cluster, path: str) -> None:
+    sign = "&" if "?" in path else "?"
+    active, _, other = cluster.holders(1)
+    for number in range(3):
+        behind(cluster, number)
+    refused = await cluster.get(f"{path}{sign}max_lag=0", at=other)
+    assert refused.status_code == 503
+    assert "may be more than 0 records behind" in refused.text
+    # They are asked in the same order as before.
+    assert (await cluster.get(ONE, at=other)).headers["x-served-by"] == str(cluster.hosts[active])
+
+
+async def test_a_position_says_nothing_of_other_partitions(cluster: Cluster) -> None:
+    for number in range(3):
+        behind(cluster, number, position=10)
+    for path in ("/leaderboard", "/leaderboard/count", f"/stores/{STORE}/keys"):
+        assert (await cluster.get(f"{path}?min_position={at(cluster, 10)}")).status_code == 200
+
+
+async def test_a_copy_that_comes_so_far_while_others_are_asked_answers(cluster: Cluster) -> None:
+    active, standby, _ = cluster.holders(1)
+    view = cluster.views[active]
+
+    async def later() -> None:
+        while not cluster.network.requests:
+            await asyncio.sleep(0.01)
+        view.advance(view.partition_for(1))
+
+    comes = asyncio.create_task(later())
+    answer = await cluster.get(f"{ONE}?min_position={at(cluster, 11)}", at=active)
+    await comes
+    assert (answer.status_code, answer.headers["x-served-by"]) == (200, str(cluster.hosts[active]))
+    assert [host for host, _ in cluster.network.requests] == [cluster.hosts[standby]]
 
 
 async def tag_of(cluster: Cluster, path: str) -> str:
