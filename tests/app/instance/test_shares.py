@@ -82,7 +82,12 @@ def test_an_instance_that_has_run_for_a_minute_is_back_soon(last_s: float) -> No
 
 @pytest.mark.parametrize(
     ("status", "said"),
-    [(0, "has ended with status 0"), (2, "has ended with status 2"), (-9, "was ended by SIGKILL"), (-40, "was ended by signal 40")],
+    [
+        (0, "has ended with status 0"),
+        (2, "has ended with status 2"),
+        (-9, "was ended by SIGKILL"),
+        (-40, "was ended by signal 40"),
+    ],
 )
 def test_how_one_has_ended_is_said_in_words(status: int, said: str) -> None:
     assert how_it_ended(status) == said

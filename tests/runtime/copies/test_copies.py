@@ -414,3 +414,26 @@ def test_a_result_that_is_to_be_published_again_and_belongs_elsewhere_holds_noth
     assert list(copy.lacking(0.0)) == []
     assert copy.fill.position == copy.position
     assert copy.fill.rows == 0
+
+
+@pytest.mark.parametrize(
+    ("copy_ms", "tables_ms", "is_current"), [(0, 0, True), (900, 900, True), (1100, 0, False), (0, 1100, False)]
+)
+def test_a_copy_is_current_when_it_and_all_tables_have_what_there_was_a_second_ago(
+    copy_ms: int, tables_ms: int, *, is_current: bool
+) -> None:
+    driver = StoresDriver(partitions=1)
+    driver.now_ms = 1_000_000
+    driver.copy(PEAKS).current_at_ms = driver.now_ms - copy_ms
+    for topic in driver.copies.tables:
+        driver.table(topic).current_at_ms = driver.now_ms - tables_ms
+    driver.copies.progressed()
+    assert driver.copies.status(PEAKS, 0).is_current == is_current
+
+
+def test_a_copy_that_begins_again_is_not_current() -> None:
+    driver = StoresDriver(partitions=1)
+    copy = driver.copy(PEAKS)
+    copy.current_at_ms = 1_000_000
+    copy.rewind()
+    assert copy.current_at_ms == 0
