@@ -88,12 +88,15 @@ def test_every_instance_answers_every_key(words: WordCounts, replicas: Replicas)
         assert member.get(f"{STORE}/keys/nobody").status_code == 404
 
 
-def test_a_key_is_answered_by_its_holder_wherever_it_is_asked(words: WordCounts, replicas: Replicas) -> None:
+def test_a_key_is_answered_wherever_it_is_asked_and_by_its_active_copy_where_that_is_wanted(
+    words: WordCounts, replicas: Replicas
+) -> None:
     for word in words.counts:
         path = f"{STORE}/keys/{quote(word, safe='')}"
-        served_by = {member.get(path).headers["x-served-by"] for member in replicas.members}
         host = replicas.members[0].get(f"{path}/host").json()
-        assert served_by == {f"{host['active']['host']}:{host['active']['port']}"}, word
+        wanted = {member.get(f"{path}?require=active").headers["x-served-by"] for member in replicas.members}
+        assert wanted == {f"{host['active']['host']}:{host['active']['port']}"}, word
+        assert {member.get(path).json()["count"] for member in replicas.members} == {words.counts[word]}, word
 
 
 def test_a_state_that_is_lost_comes_back_from_the_topic(words: WordCounts, replicas: Replicas, tmp_path: Path) -> None:
