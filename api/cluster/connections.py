@@ -234,6 +234,9 @@ class _Connection(asyncio.Protocol):
         Args:
             at_once: whether that request is answered at once.
         """
+        if self._transport is None or self._transport.is_closing():
+            # What it is told of its end comes in a later turn of the event loop.
+            return False
         if not self.waiting:
             return True
         return at_once and self._all_at_once and len(self.waiting) < _AHEAD

@@ -7,6 +7,7 @@ import gc
 import tracemalloc
 from collections.abc import AsyncIterator, Awaitable, Callable, Sized
 from contextlib import asynccontextmanager, suppress
+from typing import Any
 
 import httpx
 import pytest
@@ -144,6 +145,26 @@ async def test_a_connection_that_the_peer_closed_while_idle_is_replaced() -> Non
         for _ in range(3):
             assert (await client.get()).status == 200
         assert server.connections == 3
+
+
+async def test_a_connection_that_is_just_closing_is_left_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = asyncio.get_running_loop()
+    connect, transports = loop.create_connection, []
+
+    async def noted(*args: Any) -> Any:
+        made = await connect(*args)
+        transports.append(made[0])
+        return made
+
+    monkeypatch.setattr(loop, "create_connection", noted)
+    async with exchange(answering(), idle_expiry_s=20) as (server, client):
+        began_s = loop.time()
+        await client.get(AT_ONCE)
+        # As when the peer has died: its end is known, and the protocol is told of it in the next turn of the loop.
+        transports[0].close()
+        assert (await client.get(AT_ONCE)).body == b"[]"
+        assert server.connections == 2
+        assert loop.time() - began_s < 10, "nobody waits until the connection expires"
 
 
 async def test_of_a_host_that_has_left_nothing_is_kept() -> None:
