@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tests.drivers.reader import Connection
 
+CHANGES = 100
+_CHANGES_WITHIN_S = 120.0
 _READERS = 8
 _AGAIN_S = 0.1
 
@@ -39,7 +42,7 @@ async def read_on(addresses: Sequence[str], path: str, reads: int) -> Seen:
     Args:
         addresses: `host:port` of those that are asked.
         path: of the board.
-        reads: how many of all clients together.
+        reads: how many of all clients together; more while they have seen few changes.
     """
     seen = Seen()
     turned = [[*addresses[first:], *addresses[:first]] for first in range(len(addresses))]
@@ -51,9 +54,10 @@ async def read_on(addresses: Sequence[str], path: str, reads: int) -> Seen:
 
 async def _read(addresses: Sequence[str], path: str, reads: int, seen: Seen) -> None:
     position, best = "", 0.0
+    until_s = time.monotonic() + _CHANGES_WITHIN_S
     connections = [Connection(address) for address in addresses]
     for connection in itertools.cycle(connections):
-        if seen.reads >= reads:
+        if seen.reads >= reads and (seen.changes >= CHANGES or time.monotonic() > until_s):
             break
         handed_back = f"&min_position={position}" if position else ""
         reply = await connection.get(f"{path}?limit=1{handed_back}")
