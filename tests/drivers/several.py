@@ -9,9 +9,10 @@ from pathlib import Path
 import httpx
 import psutil
 
-from tests.drivers.instance import Instance, ask
+from tests.drivers.instance import Instance
 from tests.drivers.ports import free_ports
 from tests.drivers.processes import descendants
+from tests.drivers.served_process import ask
 from tests.waiting import UNHURRIED_S, wait_until
 
 
