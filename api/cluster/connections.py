@@ -234,8 +234,7 @@ class _Connection(asyncio.Protocol):
         Args:
             at_once: whether that request is answered at once.
         """
-        if self._transport is None or self._transport.is_closing():
-            # What it is told of its end comes in a later turn of the event loop.
+        if not self._is_open:
             return False
         if not self.waiting:
             return True
@@ -250,7 +249,7 @@ class _Connection(asyncio.Protocol):
             httpx.ReadTimeout: the whole answer did not come in time.
             httpx.RemoteProtocolError: the answer is no HTTP, or that to another request.
         """
-        if self._transport is None or self._transport.is_closing():
+        if not self._is_open:
             raise httpx.CloseError("closed while idle")
         self._all_at_once = request.at_once and (self._all_at_once or not self.waiting)
         lines = b"".join([b"%b: %b\r\n" % line for line in request.headers.items()])
@@ -332,6 +331,11 @@ class _Connection(asyncio.Protocol):
         self._headers, self._body = {}, []
         if not self._parser.should_keep_alive():
             self.close()
+
+    @property
+    def _is_open(self) -> bool:
+        """Whether requests can be sent. `connection_lost` comes in a later turn of the event loop than the end."""
+        return self._transport is not None and not self._transport.is_closing()
 
     def _send(self) -> None:
         unsent, self._unsent = self._unsent, []
