@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Container
 from typing import Annotated, Any, Final, NamedTuple
 from urllib.parse import urlencode
 
@@ -141,6 +142,18 @@ def as_demanded(demand: Demand, partition: int, status: PartitionStatus) -> Part
     if demand is ANY or not status.can_answer or not (lack := demand.lack(partition, status)):
         return status
     return status._replace(can_answer=False, reason=lack)
+
+
+def status_among_many(view: View, partition: int, demand: Demand) -> PartitionStatus:
+    """Return the status of one of several copies that are asked at a time; see `as_demanded` and `among_many`."""
+    status = view.status(partition)
+    return as_demanded(demand.among_many(partition, status), partition, status)
+
+
+async def reached_among(view: View, partitions: Container[int], demand: Demand) -> None:
+    """Wait, for a moment, until this instance's copy has come to a position that is one of these partitions'."""
+    if demand.position is not None and demand.position.partition in partitions:
+        await reached(view, demand.position.partition, demand)
 
 
 async def reached(view: View, partition: int, demand: Demand) -> PartitionStatus:

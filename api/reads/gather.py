@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Final, Generic, TypeVar
@@ -16,7 +16,7 @@ from api.cluster.routing import Local, Remote, Route, Unavailable
 from api.http.answers import JSON_TYPE, MISSING_PARTITIONS, NO_STORE, PARTITIONS, Answer, Headers
 from api.http.errors import InvalidRequest, PartitionsUnavailable
 from api.http.key_route import encoded
-from api.reads.demand import ANY, Demand, as_demanded, reached
+from api.reads.demand import ANY, Demand, reached_among, status_among_many
 from api.reads.framing import Rows, unpack
 from runtime.cluster.host_metadata import HostInfo
 from runtime.errors import StateUnusable
@@ -242,16 +242,14 @@ class Gather:
         return self._router.route(partition, self._status(partition, demand), hop=hop)
 
     def _status(self, partition: int, demand: Demand) -> PartitionStatus:
-        status = self._view.status(partition)
-        return as_demanded(demand.among_many(partition, status), partition, status)
+        return status_among_many(self._view, partition, demand)
 
     async def _collect(
-        self, question: _Question[Part], partitions: Iterable[int] | None = None, *, hop: bool, demand: Demand
+        self, question: _Question[Part], partitions: Collection[int] | None = None, *, hop: bool, demand: Demand
     ) -> tuple[list[Part], dict[int, str]]:
         """Return what the copies of partitions, by default all, answered, and why partitions have no answer."""
         asked = range(self._view.partition_count) if partitions is None else partitions
-        if demand.position is not None and demand.position.partition in asked:
-            await reached(self._view, demand.position.partition, demand)
+        await reached_among(self._view, asked, demand)
         question = question.demanding(demand.query(self._view.store.name))
         routes = {each: self._route(each, demand, hop=hop) for each in asked}
         here = [each for each, route in routes.items() if isinstance(route, Local)]

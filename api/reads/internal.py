@@ -19,7 +19,7 @@ from api.live.event_stream import LINES_TYPE, Words
 from api.live.events import EventStream
 from api.live.feeds import Feeds, Scope
 from api.live.follower import reach
-from api.reads.demand import Demand, MaxLag, MinPosition, Require, as_demanded, reached
+from api.reads.demand import Demand, MaxLag, MinPosition, Require, reached_among, status_among_many
 from api.reads.framing import FRAMES_TYPE, pack
 from api.reads.gather import parse_partitions, rows_of
 from api.serving import ServedStore, Serving
@@ -69,14 +69,13 @@ class _Parts:
         except ValueError as error:
             raise InvalidRequest(f"partitions: {error}") from error
         view = self.served.view
-        if demand.position is not None and demand.position.partition in partitions:
-            await reached(view, demand.position.partition, demand)
-        known = {each: view.status(each) for each in partitions if each < view.partition_count}
-        statuses = {each: as_demanded(demand.among_many(each, status), each, status) for each, status in known.items()}
+        await reached_among(view, partitions, demand)
+        known = [each for each in partitions if each < view.partition_count]
+        statuses = {each: status_among_many(view, each, demand) for each in known}
         held = [each for each, status in statuses.items() if status.can_answer]
         if not held:
             reasons = {each: status.reason for each, status in statuses.items()}
-            if any(status.can_answer for status in known.values()):
+            if any(view.status(each).can_answer for each in known):
                 # Not the fault of this instance: it is asked as before for what it can answer.
                 refusal = problem(PartitionsUnavailable(reasons), f"/internal/stores/{view.store.name}")
                 return unmet(refusal, ", ".join(dict.fromkeys(reasons.values()))).to_response()
