@@ -31,7 +31,7 @@ class ServedStore:
     """One store.
 
     Args:
-        view: the rows of this instance's copies.
+        view: what this instance's copies have of each key.
         components: what the instance answers with.
         peers: the other instances.
 
@@ -50,10 +50,10 @@ class ServedStore:
         """What it is declared as."""
         return self.view.store
 
-    def parsed(self, text: str) -> KeyValue:
-        """Return the key that a text is; raises InvalidRequest when it is none."""
+    def parsed(self, text: str, of: View | None = None) -> KeyValue:
+        """Return the key of a view, by default `view`, that a text is; raises InvalidRequest when it is none."""
         try:
-            return self.store.key.type.parse(text)
+            return (self.view if of is None else of).key_type.parse(text)
         except InvalidRecord as error:
             raise InvalidRequest(f"{self.store.key.name}: {error}") from error
 
@@ -66,17 +66,23 @@ class ServedStore:
         """
         return OneRow(self.view, self._router, self._peers, path, missing)
 
-    def gather(self, compose: Callable[[Rows], bytes]) -> Gather:
+    def gather(self, compose: Callable[[Rows], bytes], of: View | None = None) -> Gather:
         """Return what answers routes of many rows.
 
         Args:
             compose: makes one body of rows, in their order.
+            of: the view whose rows they are; by default that by key.
         """
-        return Gather(self.view, self._router, self._peers, compose)
+        return Gather(of or self.view, self._router, self._peers, compose)
 
-    def feeds(self, words: Words) -> Feeds:
-        """Return what live updates come from; they end when the instance stops."""
-        feeds = Feeds(self.view, self._router, self._peers, words)
+    def feeds(self, words: Words, of: View | None = None) -> Feeds:
+        """Return what live updates come from; they end when the instance stops.
+
+        Args:
+            words: what they call things.
+            of: the view whose rows they bring; by default that by key.
+        """
+        feeds = Feeds(of or self.view, self._router, self._peers, words)
         self._stopping.tell(feeds.end)
         return feeds
 

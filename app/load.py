@@ -1,11 +1,13 @@
 """Produces files to the topics that a topology reads: the sample data of the demo, or a user's own.
 
 Tables are lines of `key|json`, or `key|` for a delete; events are lines of JSON or of text, behind `key|` where the
-topology reads the keys. What a line holds is passed on as it is: whether it can be used is for the topology to say.
+topology reads the keys. In front of an event that is no text there may stand when it was, `@2026-11-25T21:00:00Z `; one
+without is of now. What a line holds is passed on as it is: whether it can be used is for the topology to say.
 """
 
 import asyncio
 import itertools
+import re
 import shutil
 import sys
 import tempfile
@@ -13,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Final, Literal
+from typing import BinaryIO, Final, Literal, NamedTuple
 
 import click
 from aiokafka import AIOKafkaProducer
@@ -26,13 +28,29 @@ from runtime.declaration import PlainText, Topology
 from runtime.kafka.connection import KafkaConnection
 from runtime.kafka.errors import unavailable
 from runtime.kafka.topics import create_missing, inputs_of, outputs_of
+from runtime.types import TIME, check_timestamp
+from runtime.windows import ms_of
 
 CHUNK_RECORDS = 5_000
 REQUEST_TIMEOUT_MS = 30_000
 MAX_RECORD_BYTES = 2**20 - 128
 """Key and value: 1 MiB, which aiokafka and a broker take by default, without what Kafka adds to a lone record."""
 
-Record = tuple[bytes | None, bytes | None]
+_STAMP: Final = re.compile(rf"@({TIME}) ".encode())
+
+
+class Record(NamedTuple):
+    """A record to send.
+
+    Attributes:
+        key: its key.
+        value: its value.
+        timestamp_ms: when it was, in milliseconds from 1970; None of what is of now.
+    """
+
+    key: bytes | None
+    value: bytes | None
+    timestamp_ms: int | None = None
 
 
 Files = Sequence[tuple[str, Path]]
@@ -45,6 +63,8 @@ _WITH_KEYS: Final[Mapping[Lines, str]] = {
     "keyed": "write key|value, or key| for no value",
 }
 """The lines with a key, and what to do about one without."""
+_STAMPED: Final[tuple[Lines, ...]] = ("keyed", "json")
+"""The lines that may say when they were: a text might begin like that."""
 
 
 def sample_files(topology: Topology, directory: Path) -> Files:
@@ -70,7 +90,7 @@ def sample_files(topology: Topology, directory: Path) -> Files:
 
 
 def sample_records(topology: Topology, topic: str, path: Path) -> list[Record]:
-    """Return the records of a file for a topic, keys with values.
+    """Return the records of a file for a topic.
 
     Args:
         topology: what reads the topic.
@@ -153,21 +173,29 @@ class _Source:
         try:
             self.file.seek(0)
             for number, text in text_lines(self.file, self.path, as_they_stand=self.lines == "text"):
-                key, value = self._parse(text, number)
-                if len(key or b"") + len(value or b"") > MAX_RECORD_BYTES:
+                record = self._parse(text, number)
+                if len(record.key or b"") + len(record.value or b"") > MAX_RECORD_BYTES:
                     too_long = f"{self.path} line {number} is a record of more than {MAX_RECORD_BYTES} bytes"
                     raise SetupError(too_long, "make it shorter, or leave it out")
-                yield key, value
+                yield record
         except OSError as error:
             raise _unreadable(self.path, error) from error
 
     def _parse(self, text: bytes, number: int) -> Record:
+        stamp = _STAMP.match(text) if self.lines in _STAMPED else None
+        timestamp_ms = None
+        if stamp is not None:
+            text = text[stamp.end() :]
+            try:
+                timestamp_ms = ms_of(check_timestamp(stamp[1].decode()))
+            except ValueError as error:
+                raise SetupError(f"{self.path} line {number}: {error}", "write a day that there is") from error
         if self.lines not in _WITH_KEYS:
-            return None, text
+            return Record(None, text, timestamp_ms)
         key, separator, value = text.partition(b"|")
         if not separator or not key.strip():
             raise SetupError(f"{self.path} line {number} has no key", _WITH_KEYS[self.lines])
-        return key.strip(), value.strip() or None
+        return Record(key.strip(), value.strip() or None, timestamp_ms)
 
 
 @contextmanager
@@ -203,7 +231,10 @@ async def _produce(kafka: KafkaConnection, sources: list[_Source], total: int) -
             for source in sources:
                 records = source.records()
                 while chunk := list(itertools.islice(records, CHUNK_RECORDS)):
-                    sent = [await producer.send(source.topic, value=value, key=key) for key, value in chunk]
+                    sent = [
+                        await producer.send(source.topic, value=value, key=key, timestamp_ms=timestamp_ms)
+                        for key, value, timestamp_ms in chunk
+                    ]
                     await asyncio.gather(*sent)
                     bar.update(len(chunk))
                     count += len(chunk)

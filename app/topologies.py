@@ -32,9 +32,11 @@ OTHERS: Final[Mapping[str, str]] = {
     "event-counts": "topology.event_counts:EVENT_COUNTS",
     "patterns": "topology.patterns:PATTERNS",
     "sales": "topology.sales:SALES",
+    "hourly-sales": "topology.hourly_sales:HOURLY_SALES",
     "orders": "topology.orders:ORDERS",
     "product-counter": "topology.product_counter:PRODUCT_COUNTER",
     "captcha": "topology.captcha:CAPTCHA",
+    "browser-windows": "topology.browser_windows:BROWSER_WINDOWS",
 }
 """Further topologies of the project by their short names, which are their names."""
 

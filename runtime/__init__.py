@@ -12,6 +12,7 @@ from runtime.keys import Int64, Key, Text
 from runtime.rows import each_distinct
 from runtime.types import Boolean, Decimal, Double, Timestamp
 from runtime.values import Average, Count, Latest, Max, Min, Recent, Sum, Value, Values
+from runtime.windows import Hopping, Tumbling
 
 __all__ = [
     "REAL_TIME",
@@ -20,6 +21,7 @@ __all__ = [
     "Count",
     "Decimal",
     "Double",
+    "Hopping",
     "Int64",
     "Json",
     "Key",
@@ -38,6 +40,7 @@ __all__ = [
     "Text",
     "Timestamp",
     "Topology",
+    "Tumbling",
     "Value",
     "Values",
     "each_distinct",

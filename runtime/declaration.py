@@ -10,15 +10,18 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
+from runtime.durations import seconds_of
 from runtime.errors import DeclarationError
-from runtime.keys import Int64, Key, Text
+from runtime.kafka.partitioner import partition_by_part, partition_for
+from runtime.keys import Int64, Key, KeyType, KeyValue, Text
 from runtime.types import FIELD_DIGITS, Boolean, ColumnType, Decimal, Double, Timestamp
 from runtime.values import Fields, Value, Values
+from runtime.windows import WINDOW_END, WINDOW_START, Windows, window_key
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -28,8 +31,6 @@ _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}")
 _TOPIC: Final = re.compile(r"(?!\.\.?$)[A-Za-z0-9._-]{1,200}")
 _COLUMN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 
-_PACE: Final = re.compile(r"([1-9][0-9]{0,3}) (second|minute|hour)s?")
-_SECONDS: Final = {"second": 1, "minute": 60, "hour": 3600}
 _LONGEST_PACE_S: Final = 3600
 
 REAL_TIME: Final = "real time"
@@ -246,6 +247,8 @@ class Store:
         keys_only: whether `rows` only asks which rows tables have, and is given their keys alone.
         version: raised when rows or values mean something else than before.
         partitions: how many the result topic gets where it does not exist.
+        window: the stretches of event time of which each has a row of its own, `Tumbling` or `Hopping`; left out where
+            a key has one row.
     """
 
     name: str
@@ -258,6 +261,7 @@ class Store:
     keys_only: bool = False
     version: int = 1
     partitions: int = 4
+    window: Windows | None = None
 
     def __post_init__(self) -> None:
         _check(_NAME, self.name, "the name of a Store")
@@ -265,6 +269,8 @@ class Store:
         _check(_COLUMN, self.key.name, f"the key of store {self.name}")
         if not isinstance(self.values, Values):
             self._check_fields(self.values)
+        if self.window is not None:
+            self._check_window(self.window)
         if self.limits is not None and self.show is None:
             raise DeclarationError(f"store {self.name} has limits and no show: only what show returns can be a list")
 
@@ -275,6 +281,38 @@ class Store:
             _check(_COLUMN, name, f"a value of store {self.name}")
         if self.key.name in values:
             raise DeclarationError(f"store {self.name} has a value {self.key.name}, as its key: give it another name")
+
+    def _check_window(self, window: object) -> None:
+        if not isinstance(window, Windows):
+            raise DeclarationError(
+                f'store {self.name} has window {window!r}: give Tumbling("1 hour") or Hopping("1 hour", "5 minutes")'
+            )
+        for name in {WINDOW_START, WINDOW_END} & {self.key.name, *self.record.columns, *self._names}:
+            raise DeclarationError(f"store {self.name} has a column {name}, as its windows: give it another name")
+        if self.limits is not None:
+            raise DeclarationError(f"store {self.name} has a window and limits: the row of a window cannot be a list")
+
+    @property
+    def _names(self) -> Iterable[str]:
+        return self.values if isinstance(self.values, Mapping) else ()
+
+    @property
+    def row_key(self) -> KeyType:
+        """The type of what tells its rows apart: of the key, with a window of `runtime.windows.WindowKey`."""
+        return self.key.type if self.window is None else window_key(self.key.type, self.window.every_ms)
+
+    def owner(self, row_key: KeyValue) -> KeyValue:
+        """Return the key that a row is of, by what tells rows apart."""
+        return row_key if self.window is None else row_key.key
+
+    def partition_for(self, key: KeyValue, partitions: int) -> int:
+        """Return the partition that all rows of a key are in.
+
+        Args:
+            key: of the store, without a window.
+            partitions: how many the result topic has, at least 1.
+        """
+        return (partition_for if self.window is None else partition_by_part)(key, partitions)
 
     @property
     def record(self) -> Values:
@@ -356,8 +394,7 @@ class Topology:
         """The interval of the pace in seconds; None in real time, 0 where it is no pace."""
         if self.pace == REAL_TIME:
             return None
-        found = _PACE.fullmatch(str(self.pace))
-        return 0 if found is None else int(found[1]) * _SECONDS[found[2]]
+        return seconds_of(self.pace) or 0
 
     def store(self, name: str) -> Store:
         """Return a store by its name; raises KeyError."""

@@ -16,8 +16,8 @@ PACKAGES = ("runtime", "topology", "api", "app")
 """A package may import from itself and from those before it."""
 
 _RUNTIME = """
-    errors records types keys values.base values.fields values.of_columns values.accumulators values.lattices values
-    results rows histogram
+    errors durations records types keys values.base values.fields values.of_columns values.accumulators values.lattices
+    values results rows histogram windows
     kafka kafka.connection kafka.errors kafka.any_records kafka.ids kafka.partitioner kafka.inspected kafka.clients
     kafka.offsets kafka.unreadable kafka.record_times
     spark spark.sizes spark.casts spark.beside_value spark.json spark.text
@@ -27,15 +27,15 @@ _RUNTIME = """
     spark.plan_check
     stores stores.protocol stores.memory stores.rocksdb stores.directory stores.table_rows stores.global_table
     stream stream.stopping stream.failures stream.freshness stream.status stream.settings stream.plan stream.tables
-    stream.generations stream.work stream.upkeep stream.watched_topics stream.spark_holder stream.choice
-    stream.pass_over stream.turn stream.dead_letters stream.store_stream stream.thread
+    stream.stream_time stream.generations stream.work stream.upkeep stream.watched_topics stream.spark_holder
+    stream.choice stream.pass_over stream.turn stream.dead_letters stream.store_stream stream.thread
     measures
     copies copies.status copies.listener copies.store_copy copies.result_copy copies.result_copies copies.table_copy
     copies.table_copies copies.copies copies.local_tables copies.producer copies.republisher copies.fill_session
     copies.materializer
     cluster cluster.host_metadata cluster.members cluster.assignor cluster.group_protocol cluster.membership
     serving serving.position serving.view serving.looked_at serving.local_view serving.stored_view serving.rendered_view
-    serving.table_view serving.views
+    serving.table_view serving.windowed_view serving.views
     serving.in_memory
     testing.frames testing.session testing.driver testing.values testing
 """
@@ -44,12 +44,13 @@ _TOPOLOGY = """
     leaderboard.query leaderboard.places leaderboard.shown leaderboard.surveys leaderboard.boards
     leaderboard.upkeep leaderboard.board
     word_count error_counts logins event_counts patterns sales orders product_counter captcha
+    hourly_sales browser_windows
 """
 _API = """
     http http.answers http.errors http.auth http.schemas http.openapi http.request_ids http.traffic http.delivery
     http.cors http.key_route http.parameters
     cluster cluster.routing cluster.down_hosts cluster.router cluster.connections
-    reads reads.framing
+    reads reads.framing reads.cut
     live live.event_stream live.feed
     components
     cluster.peers cluster.self_check

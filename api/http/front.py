@@ -22,6 +22,7 @@ from api.reads.demand import ANY, Demand
 from api.reads.one_row import OneRow
 from runtime.errors import InvalidRecord
 from runtime.keys import KeyValue
+from runtime.serving.view import Cut
 
 logger = logging.getLogger(__name__)
 
@@ -29,7 +30,7 @@ _QUERY: Final = re.compile(rb"(?:limit=([1-9][0-9]{0,8}))?(?:(?:^|(?<=[0-9])&)mi
 """What readers say: how many entries, and how far the copy has to be."""
 
 
-_Asked = tuple[OneRow, KeyValue, int | None, Demand, bool]
+_Asked = tuple[OneRow, KeyValue, Cut, Demand, bool]
 """Who answers a request for one row, and the arguments of `OneRow.answer`; a tuple: one is made for every read."""
 
 
@@ -75,8 +76,8 @@ class Front:
         if asked is None:
             return None
         try:
-            row, key, limit, demand, hop = asked
-            answer = row.at_once(key, limit, demand, hop=hop)
+            row, key, cut, demand, hop = asked
+            answer = row.at_once(key, cut, demand, hop=hop)
             return None if answer is None else self._delivery.at_once(answer, scope["headers"])
         except Exception as error:
             logger.exception("GET %r failed", scope["path"])
@@ -89,8 +90,8 @@ class Front:
 
     async def _waited_for(self, scope: Scope, asked: _Asked) -> Answer:
         try:
-            row, key, limit, demand, hop = asked
-            answer = await row.answer(key, limit, hop=hop, demand=demand)
+            row, key, cut, demand, hop = asked
+            answer = await row.answer(key, cut, hop=hop, demand=demand)
             return await self._delivery.of(answer, scope["headers"])
         except Exception as error:
             logger.exception("GET %r failed", scope["path"])

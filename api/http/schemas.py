@@ -44,6 +44,15 @@ class Column(Model):
     type: str
 
 
+class WindowFacts(Model):
+    """The windows of a store."""
+
+    size: str = Field(description="how long one is", examples=["5 seconds"])
+    every: str = Field(description="how long after one window the next begins", examples=["2 seconds"])
+    keep: str = Field(description="how long one is kept after its end, in stream time", examples=["1 day"])
+    grace: str = Field(description="how long after its end one may change, in stream time", examples=["10 seconds"])
+
+
 class StoreFacts(Model):
     """One store of the topology."""
 
@@ -51,7 +60,9 @@ class StoreFacts(Model):
     topic: str = Field(description="the topic that its rows are published to")
     key: Column
     columns: list[Column] = Field(description="what a row has beside the key; empty where it is no object of columns")
-    window: str | None = Field(default=None, description="null: a row a key")
+    window: WindowFacts | None = Field(
+        default=None, description="the windows of which each has a row; null: a row a key"
+    )
     partitions: int = Field(description="0 while they are not known", examples=[4])
     count: int | None = Field(description="how many rows there are to show in the cluster; null while nobody can say")
 
@@ -87,6 +98,7 @@ class DeclaredStore(Model):
     topic: str
     key: Column
     columns: list[Column]
+    window: WindowFacts | None = Field(default=None, description="the windows of which each has a row")
     version: int = Field(description="raised when its rows mean something else than before", examples=[1])
 
 

@@ -15,7 +15,8 @@ from __future__ import annotations
 import json
 import re
 from abc import ABC, abstractmethod
-from typing import Final, NamedTuple
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
 
 from api.http.key_route import encoded
 from runtime.keys import KeyType, KeyValue
@@ -134,25 +135,32 @@ class OneKey(Format):
             return None
 
 
+def as_it_is(key: KeyValue) -> Any:
+    """Return a key: its JSON is what names it."""
+    return key
+
+
 class AllKeys(Format):
     """Events of all rows.
 
     Args:
         words: what things are called.
         store: the name of the store.
+        name_of: what names a row's key in JSON.
         token: tells the feed from any other, of this instance or of others.
     """
 
     reset = b"event: reset\ndata: {}\n\n"
 
-    def __init__(self, words: Words, store: str, token: str) -> None:
+    def __init__(self, words: Words, store: str, token: str, name_of: Callable[[KeyValue], Any] = as_it_is) -> None:
         self._row, self._rows, self._key, self._value = (word.encode() for word in words)
         self._store = store
         self._token = token.encode()
+        self._name_of = name_of
 
     def frame(self, key: KeyValue, rendered: Rendered | None, at: Position | None) -> bytes:
         """Return an event with the row, or `gone`; either names its key."""
-        name = json.dumps(key, ensure_ascii=False).encode()
+        name = json.dumps(self._name_of(key), ensure_ascii=False).encode()
         position = b"" if at is None else b',"position":"%b"' % at.text(self._store).encode()
         if rendered is None:
             return b'event: gone\ndata: {"%b":%b%b}\n\n' % (self._key, name, position)

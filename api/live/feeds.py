@@ -18,11 +18,11 @@ from typing import Final
 
 from api.cluster.peers import Peers
 from api.cluster.router import Router
-from api.live.event_stream import AllKeys, Format, Lines, OneKey, Words
+from api.live.event_stream import AllKeys, Format, Lines, OneKey, Words, as_it_is
 from api.live.feed import Feed, Reader
 from api.live.follower import Follower
 from runtime.keys import KeyValue
-from runtime.serving.view import View
+from runtime.serving.view import Cut, View
 
 _LOOK_EVERY_S: Final = 0.5
 _SLICE_S: Final = 0.002
@@ -37,13 +37,13 @@ class Scope:
     """What a feed is of.
 
     Attributes:
-        limit: at most this many entries of a row; None where rows are no lists.
+        cut: how much of a row.
         key: of one row, or None for all.
         part: for a peer: only this partition, and only from this instance's copy.
         tells_topic: for a peer: whether it wants to know of which topic positions are.
     """
 
-    limit: int | None
+    cut: Cut
     key: KeyValue | None = None
     part: int | None = None
     tells_topic: bool = False
@@ -169,7 +169,7 @@ class Feeds:
                 feed,
                 partition,
                 scope.key,
-                scope.limit,
+                scope.cut,
                 hop=scope.part is not None,
                 view=self._view,
                 router=self._router,
@@ -268,8 +268,10 @@ class Feeds:
 
     def _format(self, scope: Scope) -> Format:
         if scope.part is not None:
-            return Lines(self._view.store.key.type, tells_absent=scope.key is not None, tells_topic=scope.tells_topic)
+            return Lines(self._view.key_type, tells_absent=scope.key is not None, tells_topic=scope.tells_topic)
         store = self._view.store.name
         if scope.key is not None:
             return OneKey(self._words, store)
-        return AllKeys(self._words, store, uuid.uuid4().hex[:12])
+        # A window has no JSON of its own: its key's text in the topic names it.
+        name_of = as_it_is if self._view.store.window is None else self._view.key_type.text
+        return AllKeys(self._words, store, uuid.uuid4().hex[:12], name_of)

@@ -24,10 +24,11 @@ from api.cluster.router import Router
 from api.cluster.routing import Local, Remote
 from api.http.key_route import decoded, encoded
 from api.live.feed import Feed
+from api.reads.cut import query_of
 from runtime.cluster.host_metadata import HostInfo
 from runtime.errors import InvalidRecord, StateUnusable
 from runtime.keys import KeyType, KeyValue
-from runtime.serving.view import EVERYTHING, Rendered, View, tagged
+from runtime.serving.view import EVERYTHING, Cut, Rendered, View, tagged
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +51,7 @@ class Follower:
         feed: what is written to.
         partition: which partition.
         key: only this key, or None for all.
-        limit: at most this many entries of a row; None where rows are no lists.
+        cut: how much of a row.
         hop: whether a peer asks: then only this instance's copy is followed, and the feed ends with it.
         view: the rows of this instance's copies.
         router: who answers for a partition.
@@ -62,7 +63,7 @@ class Follower:
         feed: Feed,
         partition: int,
         key: KeyValue | None,
-        limit: int | None,
+        cut: Cut,
         *,
         hop: bool,
         view: View,
@@ -72,7 +73,7 @@ class Follower:
         self.partition = partition
         self.key = key
         self._feed = feed
-        self._limit = limit
+        self._cut = cut
         self._hop = hop
         self._view = view
         self._router = router
@@ -125,7 +126,7 @@ class Follower:
         if not status.can_answer:
             return
         try:
-            row = self._view.get(key, self._limit)
+            row = self._view.get(key, self._cut)
         except StateUnusable as error:
             self._read_again(error)
             return
@@ -190,19 +191,18 @@ class Follower:
 
     def _rows(self) -> dict[KeyValue, Rendered | None]:
         if self.key is not None:
-            return {self.key: self._view.get(self.key, self._limit)}
-        return {key: tagged(row) for key, row in self._view.rows([self.partition], EVERYTHING, self._limit)}
+            return {self.key: self._view.get(self.key, self._cut)}
+        return {key: tagged(row) for key, row in self._view.rows([self.partition], EVERYTHING, self._cut)}
 
     # A holder's stream
 
     async def _follow_peer(self, host: HostInfo) -> None:
-        key_type = self._view.store.key.type
+        key_type = self._view.key_type
         stream = _PeerStream(self._feed, self.partition, key_type)
         key = "" if self.key is None else f"&key={encoded(key_type.text(self.key))}"
-        limit = "" if self._limit is None else f"&limit={self._limit}"
         at_least = self._feed.positions.get(self.partition, 0)
         internal = f"/internal/stores/{self._view.store.name}/events"
-        target = f"{internal}?partition={self.partition}{limit}{key}&at_least={at_least}&tells_topic=true"
+        target = f"{internal}?partition={self.partition}{query_of(self._cut)}{key}&at_least={at_least}&tells_topic=true"
         was_down = host in self._peers.down.avoided()
         reason = await self._peers.follow(host, target, stream.take)
         if stream.began:

@@ -8,13 +8,20 @@ from typing import Any, Final
 from fastapi import APIRouter
 
 from api.components import Components
-from api.http.schemas import Column, DeclaredStore, SourceFacts, TableFacts, TopologyFacts
+from api.http.schemas import Column, DeclaredStore, SourceFacts, TableFacts, TopologyFacts, WindowFacts
 from runtime.declaration import Store, Stream, Table, Topology
 from runtime.keys import Key
+from runtime.types import Timestamp
 from runtime.values import Fields
+from runtime.windows import WINDOW_END, WINDOW_START
 
 _TYPES: Final = {"string": "text", "int": "integer"}
 """What the types of Spark and of JSON are called here."""
+
+
+_OF_WINDOW: Final[Mapping[str, Mapping[str, Any]]] = {
+    name: dict(Timestamp.json_schema) for name in (WINDOW_START, WINDOW_END)
+}
 
 
 def topology_routes(components: Components) -> APIRouter:
@@ -64,6 +71,7 @@ def facts_of(topology: Topology, flows: tuple[tuple[str, str], ...]) -> Topology
                 topic=store.topic,
                 key=key_column(store.key),
                 columns=columns_of(store),
+                window=window_of(store),
                 version=store.version,
             )
             for store in topology.stores
@@ -87,6 +95,14 @@ def columns_of(store: Store) -> list[Column]:
     ]
 
 
+def window_of(store: Store) -> WindowFacts | None:
+    """Return the windows of a store; None where a key has one row."""
+    window = store.window
+    if window is None:
+        return None
+    return WindowFacts(size=window.size, every=window.every, keep=window.keep, grace=window.grace)
+
+
 def table_columns(table: Table) -> list[Column]:
     """Return the columns of a table's rows beside the key."""
     return [Column(name=name, type=of_type.name) for name, of_type in table.fields.items()]
@@ -96,7 +112,8 @@ def store_schema(store: Store) -> dict[str, Any]:
     """Return the JSON Schema of a row of a store, as it is without `show`."""
     record = store.record
     values = record.values if isinstance(record, Fields) else {}
-    return _row_schema(store.key, {name: value.json_schema for name, value in values.items()})
+    columns = {name: value.json_schema for name, value in values.items()}
+    return _row_schema(store.key, columns if store.window is None else {**_OF_WINDOW, **columns})
 
 
 def table_schema(table: Table) -> dict[str, Any]:

@@ -16,12 +16,13 @@ from api.cluster.routing import Local, Remote, Route, Unavailable
 from api.http.answers import JSON_TYPE, MISSING_PARTITIONS, NO_STORE, PARTITIONS, Answer, Headers
 from api.http.errors import InvalidRequest, PartitionsUnavailable
 from api.http.key_route import encoded
+from api.reads.cut import query_of
 from api.reads.demand import ANY, Demand, reached_among, status_among_many
 from api.reads.framing import Rows, unpack
 from runtime.cluster.host_metadata import HostInfo
 from runtime.errors import StateUnusable
 from runtime.keys import KeyType, KeyValue, following
-from runtime.serving.view import EVERYTHING, PartitionStatus, Range, View
+from runtime.serving.view import EVERYTHING, Cut, PartitionStatus, Range, View
 
 logger = logging.getLogger(__name__)
 
@@ -65,15 +66,15 @@ class Gather:
         self._router = router
         self._peers = peers
         self._compose = compose
-        self._composed: tuple[tuple[int, int | None], bytes] | None = None
+        self._composed: tuple[tuple[int, Cut], bytes] | None = None
 
     async def rows(
-        self, limit: int | None, within: Range = EVERYTHING, *, hop: bool, partial: bool, demand: Demand = ANY
+        self, cut: Cut, within: Range = EVERYTHING, *, hop: bool, partial: bool, demand: Demand = ANY
     ) -> Answer:
         """Return the rows of the cluster in one body.
 
         Args:
-            limit: at most this many entries of each; None where rows are no lists.
+            cut: how much of each.
             within: which rows, and in which order.
             hop: whether another instance has forwarded the request here.
             partial: whether a part will do.
@@ -82,8 +83,8 @@ class Gather:
         Raises:
             PartitionsUnavailable: no copy of some partitions can answer, and a part will not do.
         """
-        question = self._rows_question(limit, within)
-        key = (self._view.version, limit)
+        question = self._rows_question(cut, within)
+        key = (self._view.version, cut)
         if within == EVERYTHING and demand is ANY and self._all_here(hop=hop):
             if self._composed is not None and self._composed[0] == key:
                 return Answer(200, [JSON_TYPE], self._composed[1])
@@ -98,7 +99,7 @@ class Gather:
 
     async def page(
         self,
-        limit: int | None,
+        cut: Cut,
         after: KeyValue | None,
         size: int,
         within: Range = EVERYTHING,
@@ -110,7 +111,7 @@ class Gather:
         """Return the rows that come after the key `after`, and where the next page begins.
 
         Args:
-            limit: at most this many entries of each; None where rows are no lists.
+            cut: how much of each.
             after: the last key of the page before, or None for the first page.
             size: at most this many rows.
             within: which rows the pages are of, and in which order.
@@ -124,11 +125,11 @@ class Gather:
         Raises:
             PartitionsUnavailable: no copy of some partitions can answer, and a part will not do.
         """
-        rest = within if after is None else _past(within, after, self._view.store.key.type)
+        rest = within if after is None else _past(within, after, self._view.key_type)
         if rest is None:
             return Answer(200, [JSON_TYPE], self._compose([])), None
         # Each copy gives one more, so that it is known whether there are more.
-        question = self._rows_question(limit, rest._replace(most=size + 1))
+        question = self._rows_question(cut, rest._replace(most=size + 1))
         parts, missing = await self._collect(question, hop=hop, demand=demand)
         self._refuse_part(missing, partial=partial)
         rows = _in_order(parts, within)
@@ -137,13 +138,13 @@ class Gather:
         return Answer(200, _headers(missing), self._compose(rows)), rows[-1][0] if more else None
 
     async def named(
-        self, keys: Sequence[KeyValue], limit: int | None, *, hop: bool, partial: bool, demand: Demand = ANY
+        self, keys: Sequence[KeyValue], cut: Cut, *, hop: bool, partial: bool, demand: Demand = ANY
     ) -> Answer:
         """Return the rows of these keys as a list, in their order, null for those that are not there.
 
         Args:
             keys: which rows; each copy is asked for those in its partitions alone.
-            limit: at most this many entries of each; None where rows are no lists.
+            cut: how much of each.
             hop: whether another instance has forwarded the request here.
             partial: whether a part will do; rows that nobody can answer for are null then.
             demand: what the copies have to be like.
@@ -155,7 +156,7 @@ class Gather:
         by_partition: dict[int, list[KeyValue]] = {}
         for key in dict.fromkeys(keys):
             by_partition.setdefault(self._view.partition_for(key), []).append(key)
-        question = self._named_question(by_partition, limit)
+        question = self._named_question(by_partition, cut)
         parts, missing = await self._collect(question, by_partition, hop=hop, demand=demand)
         self._refuse_part(missing, partial=partial, asked=len(by_partition))
         found = dict(chain.from_iterable(parts))
@@ -192,24 +193,24 @@ class Gather:
     def _internal(self) -> str:
         return f"/internal/stores/{self._view.store.name}"
 
-    def _rows_question(self, limit: int | None, within: Range) -> _Question[Rows]:
-        key_type = self._view.store.key.type
+    def _rows_question(self, cut: Cut, within: Range) -> _Question[Rows]:
+        key_type = self._view.key_type
         bounds = {
-            "limit": limit,
             "first": None if within.first is None else encoded(key_type.text(within.first)),
             "end": None if within.end is None else encoded(key_type.text(within.end)),
             "most": within.most,
             "descending": "true" if within.descending else None,
         }
-        query = "".join(f"&{name}={value}" for name, value in bounds.items() if value is not None)
+        bounded = "".join(f"&{name}={value}" for name, value in bounds.items() if value is not None)
+        query = f"{query_of(cut)}{bounded}"
         return _Question(
-            local=lambda partitions: self._view.rows(partitions, within, limit),
+            local=lambda partitions: self._view.rows(partitions, within, cut),
             target=lambda partitions: f"{self._internal}/range?partitions={_listed(partitions)}{query}",
             parse=lambda frames: unpack(frames, key_type),
         )
 
-    def _named_question(self, by_partition: Mapping[int, list[KeyValue]], limit: int | None) -> _Question[Rows]:
-        key_type = self._view.store.key.type
+    def _named_question(self, by_partition: Mapping[int, list[KeyValue]], cut: Cut) -> _Question[Rows]:
+        key_type = self._view.key_type
         queries = {
             partition: "".join(f"&key={encoded(key_type.text(key))}" for key in keys)
             for partition, keys in by_partition.items()
@@ -220,15 +221,14 @@ class Gather:
                 f"key: percent-encoded, these keys have {total} bytes with their names, and {NAMED_BYTES_MAX} can be"
                 " asked for at once: ask for them in several requests"
             )
-        of_limit = "" if limit is None else f"&limit={limit}"
 
         def target(partitions: list[int]) -> str:
             keys = "".join(queries[partition] for partition in partitions)
-            return f"{self._internal}/named?partitions={_listed(partitions)}{of_limit}{keys}"
+            return f"{self._internal}/named?partitions={_listed(partitions)}{query_of(cut)}{keys}"
 
         return _Question(
             local=lambda partitions: rows_of(
-                self._view, chain.from_iterable(by_partition[partition] for partition in partitions), limit
+                self._view, chain.from_iterable(by_partition[partition] for partition in partitions), cut
             ),
             target=target,
             parse=lambda frames: unpack(frames, key_type),
@@ -340,9 +340,9 @@ def parse_partitions(text: str) -> set[int]:
     return {int(each) for each in text.split(",")}
 
 
-def rows_of(view: View, keys: Iterable[KeyValue], limit: int | None) -> Rows:
+def rows_of(view: View, keys: Iterable[KeyValue], cut: Cut) -> Rows:
     """Return the rows that there are of keys; arguments and errors as for `View.get`."""
-    found = ((key, view.get(key, limit)) for key in keys)
+    found = ((key, view.get(key, cut)) for key in keys)
     return [(key, rendered.body) for key, rendered in found if rendered is not None]
 
 

@@ -14,11 +14,12 @@ from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
 from api.cluster.router import UNREADABLE
 from api.http.answers import PARTITIONS, SERVED_BY, Answer, is_hop, unmet
 from api.http.errors import InvalidRequest, NoSuchStore, PartitionsUnavailable, problem
-from api.http.parameters import HowMany, limit_within
+from api.http.parameters import HowMany
 from api.live.event_stream import LINES_TYPE, Words
 from api.live.events import EventStream
 from api.live.feeds import Feeds, Scope
 from api.live.follower import reach
+from api.reads.cut import Instant, cut_within
 from api.reads.demand import Demand, MaxLag, MinPosition, Require, reached_among, status_among_many
 from api.reads.framing import FRAMES_TYPE, pack
 from api.reads.gather import parse_partitions, rows_of
@@ -48,7 +49,9 @@ class _Parts:
 
     def __init__(self, served: ServedStore, address: str) -> None:
         self.served = served
+        self.by_row = served.view.by_row
         self.feeds: Feeds = served.feeds(Words())
+        self.feeds_of_rows = self.feeds if self.by_row is served.view else served.feeds(Words(), self.by_row)
         self.served_by = (SERVED_BY, address.encode())
 
     async def answer(self, asked: str, media_type: str, demand: Demand, body: Callable[[list[int]], bytes]) -> Response:
@@ -120,12 +123,12 @@ def internal_routes(serving: Serving) -> APIRouter:
         descending: bool = False,
     ) -> Response:
         parts = parts_of(store)
-        of, key_type = parts.served, parts.served.store.key.type
-        entries = limit_within(limit, of.store.limits)
-        lowest, behind = (None if text is None else of.parsed(text) for text in (first, end))
+        of, view = parts.served, parts.by_row
+        cut = cut_within(of.store, limit)
+        lowest, behind = (None if text is None else of.parsed(text, view) for text in (first, end))
         within = Range(lowest, behind, most, descending)
         return await parts.answer(
-            partitions, FRAMES_TYPE, demand, lambda held: pack(of.view.rows(held, within, entries), key_type)
+            partitions, FRAMES_TYPE, demand, lambda held: pack(view.rows(held, within, cut), view.key_type)
         )
 
     @router.get("/stores/{store}/named")
@@ -135,22 +138,24 @@ def internal_routes(serving: Serving) -> APIRouter:
         key: Annotated[list[str], Query()],
         demand: _Demanded,
         limit: HowMany = None,
+        since: Instant = None,
+        until: Instant = None,
     ) -> Response:
         parts = parts_of(store)
-        of, key_type = parts.served, parts.served.store.key.type
-        entries = limit_within(limit, of.store.limits)
+        of, key_type = parts.served, parts.served.view.key_type
+        cut = cut_within(of.store, limit, since, until)
         keys = [of.parsed(text) for text in key]
 
         def there(held: list[int]) -> bytes:
             within = (each for each in keys if of.view.partition_for(each) in held)
-            return pack(rows_of(of.view, within, entries), key_type)
+            return pack(rows_of(of.view, within, cut), key_type)
 
         return await parts.answer(partitions, FRAMES_TYPE, demand, there)
 
     @router.get("/stores/{store}/count")
     async def count(store: str, partitions: str, demand: _Demanded) -> Response:
         parts = parts_of(store)
-        return await parts.answer(partitions, "text/plain", demand, lambda held: b"%d" % parts.served.view.count(held))
+        return await parts.answer(partitions, "text/plain", demand, lambda held: b"%d" % parts.by_row.count(held))
 
     @router.get("/stores/{store}/events")
     async def events(
@@ -159,17 +164,20 @@ def internal_routes(serving: Serving) -> APIRouter:
         at_least: int,
         key: str | None = None,
         limit: HowMany = None,
+        since: Instant = None,
+        until: Instant = None,
         tells_topic: bool = False,
     ) -> Response:
         parts = parts_of(store)
         of = parts.served
         wanted = None if key is None else of.parsed(key)
-        scope = Scope(limit_within(limit, of.store.limits), wanted, partition, tells_topic)
+        scope = Scope(cut_within(of.store, limit, since, until), wanted, partition, tells_topic)
         status = of.view.status(partition)
         if not status.can_answer:
             raise PartitionsUnavailable({partition: status.reason})
         await reach(of.view, partition, at_least)
-        return EventStream(parts.feeds, scope, media_type=LINES_TYPE, headers=[parts.served_by])
+        feeds = parts.feeds_of_rows if key is None else parts.feeds
+        return EventStream(feeds, scope, media_type=LINES_TYPE, headers=[parts.served_by])
 
     @router.get("/instance")
     async def instance() -> Response:

@@ -12,11 +12,12 @@ from api.cluster.routing import Local, Remote
 from api.http.answers import JSON_TYPE, SERVED_BY, STORE_LAG, STORE_POSITION, STORE_ROLE, Answer, Headers, unmet
 from api.http.errors import PartitionsUnavailable, problem
 from api.http.key_route import encoded
+from api.reads.cut import query_of
 from api.reads.demand import ANY, WITHIN_S, Demand, as_demanded, reached
 from runtime.errors import Fix, StateUnusable
 from runtime.keys import KeyValue
 from runtime.serving.position import Position
-from runtime.serving.view import PartitionStatus, View
+from runtime.serving.view import Cut, PartitionStatus, View
 
 logger = logging.getLogger(__name__)
 
@@ -59,23 +60,23 @@ class OneRow:
         self._served_by = (SERVED_BY, str(router.here).encode())
         self._positions: dict[int, tuple[Position, bytes]] = {}
 
-    async def answer(self, key: KeyValue, limit: int | None, *, hop: bool, demand: Demand = ANY) -> Answer:
+    async def answer(self, key: KeyValue, cut: Cut, *, hop: bool, demand: Demand = ANY) -> Answer:
         """Return the row, or the problem that says why there is none.
 
         Args:
             key: which row.
-            limit: at most this many entries of a row that is a list; None where rows are none.
+            cut: how much of it.
             hop: whether another instance has forwarded the request here.
             demand: what the copy has to be like.
         """
         partition = self._view.partition_for(key)
         if demand is not ANY and self._view.partition_count:
             await reached(self._view, partition, demand)
-        answer = self._at_once(key, limit, demand, hop=hop)
+        answer = self._at_once(key, cut, demand, hop=hop)
         if not isinstance(answer, Remote):
             return answer
         # Built from what was parsed: nothing that a client wrote reaches a peer.
-        query = f"{'' if limit is None else f'&limit={limit}'}{demand.query(self.store)}"
+        query = f"{query_of(cut)}{demand.query(self.store)}"
         target = f"{self.prefix}/{encoded(self._text(key))}{query.replace('&', '?', 1)}"
         is_short = len(target) <= _SHORT
         longer_s = 0.0 if demand is ANY else WITHIN_S
@@ -86,25 +87,25 @@ class OneRow:
         status = as_demanded(demand, partition, self._view.status(partition))
         # What was demanded may have come here while peers were asked.
         is_resort = answer.then_local or demand is not ANY
-        last = self._local(key, limit, status) if is_resort and status.can_answer else None
+        last = self._local(key, cut, status) if is_resort and status.can_answer else None
         return last or self._unavailable(key, partition, reply.reason)
 
-    def at_once(self, key: KeyValue, limit: int | None, demand: Demand, *, hop: bool) -> Answer | None:
+    def at_once(self, key: KeyValue, cut: Cut, demand: Demand, *, hop: bool) -> Answer | None:
         """Return the row or a problem when nothing has to be waited for, else None; see `answer`."""
         if demand is not ANY:
             partition = self._view.partition_for(key)
             if not as_demanded(demand, partition, self._view.status(partition)).can_answer:
                 return None
-        answer = self._at_once(key, limit, demand, hop=hop)
+        answer = self._at_once(key, cut, demand, hop=hop)
         return None if isinstance(answer, Remote) else answer
 
-    def _at_once(self, key: KeyValue, limit: int | None, demand: Demand, *, hop: bool) -> Answer | Remote:
+    def _at_once(self, key: KeyValue, cut: Cut, demand: Demand, *, hop: bool) -> Answer | Remote:
         partition = self._view.partition_for(key)
         there_is = self._view.status(partition)
         status = as_demanded(demand, partition, there_is)
         route = self._router.route(partition, status, hop=hop)
         if isinstance(route, Local):
-            if (answer := self._local(key, limit, status)) is not None:
+            if (answer := self._local(key, cut, status)) is not None:
                 return answer
             route = self._router.elsewhere(partition, status, hop=hop)
         if isinstance(route, Remote):
@@ -123,7 +124,7 @@ class OneRow:
             self._positions[partition] = now, text
         return [(STORE_POSITION, text)]
 
-    def _local(self, key: KeyValue, limit: int | None, status: PartitionStatus) -> Answer | None:
+    def _local(self, key: KeyValue, cut: Cut, status: PartitionStatus) -> Answer | None:
         """Return what this instance's copy says, or None when it cannot be read."""
         partition = self._view.partition_for(key)
         store: Headers = [
@@ -133,7 +134,7 @@ class OneRow:
             *self._position(partition, status),
         ]
         try:
-            rendered = self._view.get(key, limit)
+            rendered = self._view.get(key, cut)
         except StateUnusable as error:
             logger.warning("key %r of %s could not be read: %s", key, self.store, error)
             return None

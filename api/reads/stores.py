@@ -21,7 +21,6 @@ from api.http.parameters import (
     Order,
     Partial,
     limit_of,
-    limit_within,
     page_size_of,
     page_within,
     parser_of,
@@ -30,8 +29,9 @@ from api.http.schemas import KeyHosts, StoreFacts
 from api.live.event_stream import Words
 from api.live.events import HOW_IT_GOES_ON, described_stream, stream_for
 from api.live.feeds import Feeds, Scope
-from api.operate.declared import columns_of, key_column, store_schema
+from api.operate.declared import columns_of, key_column, store_schema, window_of
 from api.operate.examples import example_of, example_row
+from api.reads.cut import Instant, cut_within, since_of, until_of
 from api.reads.demand import Demand, demanded
 from api.reads.framing import Rows
 from api.reads.gather import Gather
@@ -40,6 +40,7 @@ from api.serving import ServedStore, Serving
 from runtime.declaration import Store
 from runtime.keys import KeyType, KeyValue, Text, past_prefix
 from runtime.serving.view import Range, inclusive
+from runtime.windows import first_of
 
 ROW_HEADERS: Final = {
     "X-Served-By": "host:port of the instance whose store answered",
@@ -79,8 +80,18 @@ class _ServedRoutes:
         self.path = f"/stores/{served.store.name}"
         name, key_type = served.store.name, served.store.key.type
         self.row: OneRow = served.one_row(f"{self.path}/keys/{{key}}", lambda key: NoSuchKey(name, key_type.text(key)))
-        self.gather: Gather = served.gather(listed)
+        self.by_key: Gather = served.gather(listed)
         self.feeds: Feeds = served.feeds(Words())
+        self.gather, self.feeds_of_rows = self.by_key, self.feeds
+        if (by_row := served.view.by_row) is not served.view:
+            self.gather, self.feeds_of_rows = served.gather(listed, by_row), served.feeds(Words(), by_row)
+
+    def in_rows(self, keys: Range) -> Range:
+        """Return the range of rows that those of a range of keys are."""
+        if self.served.store.window is None:
+            return keys
+        first, end = (None if key is None else first_of(key) for key in (keys.first, keys.end))
+        return keys._replace(first=first, end=end)
 
     async def facts(self, *, hop: bool) -> StoreFacts:
         """Return what the store is."""
@@ -90,6 +101,7 @@ class _ServedRoutes:
             topic=store.topic,
             key=key_column(store.key),
             columns=columns_of(store),
+            window=window_of(store),
             partitions=self.served.view.partition_count,
             count=await self._count(hop=hop),
         )
@@ -135,6 +147,8 @@ def _routes_of(of: _ServedRoutes, serving: Serving) -> APIRouter:
     limit_parameter, default_limit = limit_of(limits, "a row"), None if limits is None else limits.default
     is_key = BeforeValidator(parser_of(store.key.type))
     schema = WithJsonSchema(store.key.type.key_schema)
+    is_row_key = BeforeValidator(parser_of(store.row_key))
+    row_schema = schema if store.window is None else WithJsonSchema({"type": "string"})
     schema_of_row = _row_schema(store)
     many = {"type": "array", "items": {"anyOf": [schema_of_row, {"type": "null"}]}}
     example, key_example = example_row(serving.components.topology, store), example_of(key_column(store.key))
@@ -188,7 +202,10 @@ def _routes_of(of: _ServedRoutes, serving: Serving) -> APIRouter:
         limit: Annotated[HowMany, limit_parameter] = default_limit,
         page_size: Annotated[HowMany, page_size_of("at most so many rows; all when left out")] = None,
         after: Annotated[
-            Any, is_key, schema, Query(description="only rows that come after this key, the last of the page before")
+            Any,
+            is_row_key,
+            row_schema,
+            Query(description="only rows that come after this one, the last of the page before"),
         ] = None,
         prefix: Annotated[
             str | None,
@@ -198,19 +215,19 @@ def _routes_of(of: _ServedRoutes, serving: Serving) -> APIRouter:
         order: Order = "asc",
         partial: Partial = False,
     ) -> Response:
-        entries, size = limit_within(limit, limits), page_within(page_size, after, "rows")
+        cut, size = cut_within(store, limit), page_within(page_size, after, "rows")
         hop = is_hop(request.scope["headers"])
         if key:
             _check_named(key, request.query_params)
-            answer = await of.gather.named(key, entries, hop=hop, partial=partial, demand=demand)
+            answer = await of.by_key.named(key, cut, hop=hop, partial=partial, demand=demand)
             return await serving.sent(request, answer)
-        within = _range(store.key.type, first, last, prefix)._replace(descending=order == "desc")
+        within = of.in_rows(_range(store.key.type, first, last, prefix))._replace(descending=order == "desc")
         if size is None:
-            answer = await of.gather.rows(entries, within, hop=hop, partial=partial, demand=demand)
+            answer = await of.gather.rows(cut, within, hop=hop, partial=partial, demand=demand)
             return await serving.sent(request, answer)
-        answer, end = await of.gather.page(entries, after, size, within, hop=hop, partial=partial, demand=demand)
+        answer, end = await of.gather.page(cut, after, size, within, hop=hop, partial=partial, demand=demand)
         if end is not None:
-            link = next_page(f"{of.path}/keys", request.query_params, _PAGED_WITH, store.key.type.text(end))
+            link = next_page(f"{of.path}/keys", request.query_params, _PAGED_WITH, store.row_key.text(end))
             answer = answer._replace(headers=[*answer.headers, link])
         return await serving.sent(request, answer)
 
@@ -231,9 +248,11 @@ def _routes_of(of: _ServedRoutes, serving: Serving) -> APIRouter:
         demand: Demanded,
         key: Annotated[Any, is_key, path_schema, key_parameter],
         limit: Annotated[HowMany, limit_parameter] = default_limit,
+        since: Annotated[Instant, since_of(store)] = None,
+        until: Annotated[Instant, until_of(store)] = None,
     ) -> Response:
-        entries, hop = limit_within(limit, limits), is_hop(request.scope["headers"])
-        return await serving.sent(request, await of.row.answer(key, entries, hop=hop, demand=demand))
+        cut, hop = cut_within(store, limit, since, until), is_hop(request.scope["headers"])
+        return await serving.sent(request, await of.row.answer(key, cut, hop=hop, demand=demand))
 
     @router.get(
         "/events",
@@ -242,7 +261,7 @@ def _routes_of(of: _ServedRoutes, serving: Serving) -> APIRouter:
         responses={200: described_stream(_ALL_EVENTS, _all_example(key_example, example)), 400: _INVALID},
     )
     async def all_events(request: Request, limit: Annotated[HowMany, limit_parameter] = default_limit) -> Response:
-        return stream_for(request, of.feeds, serving.traffic, Scope(limit_within(limit, limits)))
+        return stream_for(request, of.feeds_of_rows, serving.traffic, Scope(cut_within(store, limit)))
 
     @router.get(
         "/keys/{key}/events",
@@ -254,8 +273,10 @@ def _routes_of(of: _ServedRoutes, serving: Serving) -> APIRouter:
         request: Request,
         key: Annotated[Any, is_key, path_schema, key_parameter],
         limit: Annotated[HowMany, limit_parameter] = default_limit,
+        since: Annotated[Instant, since_of(store)] = None,
+        until: Annotated[Instant, until_of(store)] = None,
     ) -> Response:
-        return stream_for(request, of.feeds, serving.traffic, Scope(limit_within(limit, limits), key))
+        return stream_for(request, of.feeds, serving.traffic, Scope(cut_within(store, limit, since, until), key))
 
     @router.get(
         "/keys/{key}/host",

@@ -40,7 +40,7 @@ from runtime.copies.producer import ResultProducer
 from runtime.copies.republisher import Republisher
 from runtime.errors import LeaderboardError
 from runtime.kafka.topics import create_missing, outputs_of
-from runtime.serving.views import tables_of, views_of
+from runtime.serving.views import by_key, tables_of, views_of
 from runtime.spark.native_libraries import directory_for_libraries
 from runtime.stores.directory import StateDirectory
 
@@ -113,7 +113,7 @@ class Service:
         self._goodbye = Stopping()
         components = Components(
             topology=topology,
-            stores=self._views,
+            stores={name: by_key(view) for name, view in self._views.items()},
             tables=tables_of(self.copies),
             description=application.description,
             cluster=self._membership.current,

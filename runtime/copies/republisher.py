@@ -1,4 +1,4 @@
-"""Has results published again: those that their topic lacks, and those that belong to another partition of it."""
+"""Has results published again that their topic lacks, or that belong to another partition; and lets windows go."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import asyncio
 import itertools
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from runtime.copies.copies import Copies
 from runtime.copies.result_copies import ResultCopies
 from runtime.copies.result_copy import ResultCopy, ResultRecord
 from runtime.errors import BrokerUnavailable
 from runtime.kafka.ids import TopicDescription
-from runtime.kafka.partitioner import partition_for
 
 logger = logging.getLogger(__name__)
 
@@ -21,6 +20,17 @@ Publish = Callable[[ResultRecord], Awaitable[None]]
 """Publishes a result. May raise `BrokerUnavailable`."""
 
 _AT_ONCE: Final = 500
+
+
+class _Log(NamedTuple):
+    """What is said of some records: of the key of the first one, of which store, and how many more."""
+
+    level: int
+    text: str
+
+
+_LACKING: Final = _Log(logging.INFO, "publishing result %s of store %s and %d more again: the topic lacks some of it")
+_LET_GO: Final = _Log(logging.DEBUG, "deleting window %s of store %s and %d more: they are kept no longer")
 
 
 class Republisher:
@@ -43,25 +53,22 @@ class Republisher:
         self._partitions = frozenset(partitions)
 
     async def look_after(self) -> None:
-        """Publish the results again whose last record lacks something."""
+        """Publish the results again whose last record lacks something, and delete the windows that are let go."""
         for held in self._copies.results.values():
             for partition in sorted(self._partitions & held.copies.keys()):
                 copy = held.copies[partition]
                 if not copy.lag:
-                    await self._publish_lacking(copy)
+                    await self._publish_some(copy, copy.lacking(self._lacking_for_s), _LACKING)
+                    await self._publish_some(copy, copy.let_go(), _LET_GO)
 
-    async def _publish_lacking(self, copy: ResultCopy) -> None:
-        lacking = copy.lacking(self._lacking_for_s)
-        while some := list(itertools.islice(lacking, _AT_ONCE)):
-            logger.info(
-                "publishing result %s of store %s and %d more again: the topic lacks some of it",
-                some[0].key.decode(), copy.name, len(some) - 1,
-            )  # fmt: skip
+    async def _publish_some(self, copy: ResultCopy, records: Iterator[ResultRecord], what: _Log) -> None:
+        while some := list(itertools.islice(records, _AT_ONCE)):
+            logger.log(what.level, what.text, some[0].key.decode(), copy.name, len(some) - 1)
             try:
                 await asyncio.gather(*map(self._publish, some))
             except BrokerUnavailable as error:
                 # One partition may have no leader; the others have theirs published.
-                logger.warning("results of %s/%d are published again later: %s", copy.name, copy.partition, error)
+                logger.warning("results of %s/%d are published later: %s", copy.name, copy.partition, error)
                 return
 
     async def move(self, described: Mapping[str, TopicDescription]) -> None:
@@ -82,7 +89,9 @@ class Republisher:
         for copy in list(held.copies.values()):
             if misplaced := copy.misplaced(partitions):
                 logger.info("moving %d results out of partition %d of %s", len(misplaced), copy.partition, copy.name)
-                records = (copy.record(key, partition_for(key, partitions)) for key in misplaced)
+                records = (
+                    copy.record(key, held.store.partition_for(held.store.owner(key), partitions)) for key in misplaced
+                )
                 await self._publish_all(record for record in records if record is not None)
 
     async def _publish_all(self, records: Iterator[ResultRecord]) -> None:

@@ -5,30 +5,34 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from runtime import results
 from runtime.copies.listener import Listener
 from runtime.copies.store_copy import NO_TOPIC, Record, Shared, StoreCopy
 from runtime.declaration import Store
 from runtime.errors import InvalidRecord
-from runtime.kafka.partitioner import partition_for, partition_of_key
-from runtime.keys import KeyValue
+from runtime.kafka.partitioner import partition_of_key
+from runtime.keys import Int64, KeyValue
 from runtime.records import MISPLACED, NOT_UTF8
 from runtime.results import Result
 from runtime.stores.protocol import StateStore
 from runtime.stream.freshness import Freshness
+from runtime.windows import STREAM_TIME_KEY, stream_time_of
 
 logger = logging.getLogger(__name__)
 
+_DATE_BYTES: Final = 8
+"""When a window begins comes first in the calendar of a store, the key of the row behind it."""
+
 
 class ResultRecord(NamedTuple):
-    """A record for a result topic."""
+    """A record for a result topic; without a value it deletes the result."""
 
     topic: str
     partition: int
     key: bytes
-    value: bytes
+    value: bytes | None
     headers: list[tuple[str, bytes]]
 
 
@@ -62,6 +66,7 @@ class ResultCopy(StoreCopy):
 
     Attributes:
         partition_count: how many partitions the topic has; a key that belongs to another one is not used.
+        stream_ms: how far the events of the store have come, in milliseconds from 1970; None while nobody has told.
     """
 
     def __init__(
@@ -77,11 +82,15 @@ class ResultCopy(StoreCopy):
         super().__init__(declared.name, declared.topic, partition, store, shared, on_reset)
         self.partition_count = 0
         self._values = declared.record
-        self._key_type = declared.key.type
+        self.stream_ms: int | None = None
+        self._declared = declared
+        self._window = declared.window
+        self._key_type = declared.row_key
         self._listener = listener
         self._freshness = freshness
         self._changes: dict[KeyValue, Result | None] = {}
         self._to_store: dict[bytes, bytes | None] = {}
+        self._dates: dict[bytes, bool] = {}
         self._added = 0
         self._lacking: dict[KeyValue, _Lacking] = {}
 
@@ -115,7 +124,7 @@ class ResultCopy(StoreCopy):
 
     def misplaced(self, partition_count: int) -> list[KeyValue]:
         """Return the keys that belong elsewhere when the topic has so many partitions."""
-        return [key for key in self._keys() if partition_for(key, partition_count) != self.partition]
+        return [key for key in self._keys() if self._home(key, partition_count) != self.partition]
 
     def place(self, partition_count: int) -> None:
         """Take note of how many partitions the topic has, and drop the results that belong elsewhere by that.
@@ -124,8 +133,8 @@ class ResultCopy(StoreCopy):
         """
         self.partition_count = partition_count
         for key in self.misplaced(partition_count):
-            self._changes[key] = self._to_store[self._key_type.encode(key)] = None
-            self._added -= 1
+            self._changes[key] = None
+            self._store(key, self._key_type.encode(key), None, is_new=False)
             self._lacking.pop(key, None)
         if self._changes:
             self._commit()
@@ -143,6 +152,16 @@ class ResultCopy(StoreCopy):
             if lacking.since_s <= read_before_s and (record := self.record(key, self.partition)) is not None:
                 yield record
 
+    def let_go(self) -> Iterator[ResultRecord]:
+        """Yield the records that delete the windows which stream time has left behind by what they are kept for."""
+        if self._window is None or self.stream_ms is None:
+            return
+        # What begins just behind the last one is kept.
+        end = Int64.encode(self._window.last_let_go(self.stream_ms) + 1)
+        for date in self.store.dated_before(end):
+            key = self._key_type.decode(date[_DATE_BYTES:])
+            yield ResultRecord(self.topic, self.partition, self._key_type.text(key).encode(), None, [])
+
     def record(self, key: KeyValue, partition: int) -> ResultRecord | None:
         """Return the record that publishes a result again, None when the store has no such key.
 
@@ -157,6 +176,9 @@ class ResultCopy(StoreCopy):
         return ResultRecord(self.topic, partition, text.encode(), results.values_of(stored), headers)
 
     def _use(self, record: Record) -> None:
+        if record.key == STREAM_TIME_KEY and self._window is not None:
+            self.stream_ms = max(stream_time_of(record.headers), self.stream_ms or 0)
+            return
         key, encoded = self._key(record)
         held = self._changes[key] if key in self._changes else self._stored(encoded)
         try:
@@ -169,14 +191,24 @@ class ResultCopy(StoreCopy):
         merged = None if new is None else results.merge(self._values, held, new)
         if merged != held:
             self._changes[key] = merged
-            self._to_store[encoded] = None if merged is None else self._bytes_of(merged, new, record.value)
-            self._added += (held is None) - (merged is None)
+            stored = None if merged is None else self._bytes_of(merged, new, record.value)
+            self._store(key, encoded, stored, is_new=held is None)
         if merged is not None and self.reached:
             self._freshness.note(held, merged, self._shared.now_ms())
         if new is None or merged is None or merged is new or results.stands_for(self._values, new, merged):
             self._lacking.pop(key, None)
         else:
             self._lacking.setdefault(key, _Lacking(record.offset, time.monotonic()))
+
+    def _store(self, key: KeyValue, encoded: bytes, stored: bytes | None, *, is_new: bool) -> None:
+        """Have a result written, or deleted when it is None, with this slice."""
+        self._to_store[encoded] = stored
+        self._added += is_new - (stored is None)
+        if self._window is not None and (is_new or stored is None):
+            self._dates[Int64.encode(key.start_ms) + encoded] = stored is not None
+
+    def _home(self, key: KeyValue, partitions: int) -> int:
+        return self._declared.partition_for(self._declared.owner(key), partitions)
 
     def _bytes_of(self, merged: Result, new: Result | None, value: bytes | None) -> bytes:
         # The record's own bytes when they are all of it: to encode it again would cost more than the rest.
@@ -187,7 +219,7 @@ class ResultCopy(StoreCopy):
         earliest_lacking = next(iter(self._lacking.values()), None)
         position = self.position if earliest_lacking is None else earliest_lacking.offset
         fill = self._next_fill(position)
-        self.store.write(self._to_store, fill._replace(rows=fill.rows + self._added))
+        self.store.write(self._to_store, fill._replace(rows=fill.rows + self._added), self._dates)
         changes = self._changes
         self._discard()
         for key, result in changes.items():
@@ -195,7 +227,7 @@ class ResultCopy(StoreCopy):
 
     def _discard(self) -> None:
         # What lacks something goes on lacking it: of a topic that was lost, no record is there to show it again.
-        self._changes, self._to_store, self._added = {}, {}, 0
+        self._changes, self._to_store, self._dates, self._added = {}, {}, {}, 0
 
     def _keys(self) -> Iterator[KeyValue]:
         return (self._key_type.decode(encoded) for encoded, _ in self.store.scan())
@@ -213,6 +245,8 @@ class ResultCopy(StoreCopy):
             encoded = self._key_type.encode(key)
         except UnicodeEncodeError as error:
             raise InvalidRecord(NOT_UTF8, error) from error
-        if partition_of_key(given, self.partition_count or 1) != self.partition:
+        partitions = self.partition_count or 1
+        home = partition_of_key(given, partitions) if self._window is None else self._home(key, partitions)
+        if home != self.partition:
             raise InvalidRecord(MISPLACED, f"key {key} in partition {self.partition}")
         return key, encoded

@@ -86,6 +86,14 @@ class InMemory:
         ]
         read(copy, numbered)
 
+    def let_go(self, store: str, stream_ms: int) -> list[bytes]:
+        """Delete the windows of a store that are kept no longer at a stream time; return the keys of their records."""
+        copy = self.copies.results[store].copies[0]
+        copy.stream_ms = stream_ms
+        ended = [GivenRecord(0, record.key, None) for record in copy.let_go()]
+        self.read_results(store, ended)
+        return [record.key for record in ended if record.key is not None]
+
     def rows(self, store: str, limit: int | None = None) -> list[tuple[KeyValue, bytes]]:
         """Return what is served of a store, ascending by key: keys with JSON.
 

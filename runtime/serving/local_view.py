@@ -8,10 +8,10 @@ from typing import Any
 
 from runtime.copies.copies import Copies
 from runtime.declaration import Row, Store
-from runtime.kafka import partitioner
-from runtime.keys import KeyValue
+from runtime.keys import KeyType, KeyValue
 from runtime.results import Result
 from runtime.serving.view import PartitionStatus, Role, View, Watcher
+from runtime.windows import WINDOW_END, WINDOW_START, time_text
 
 
 class LocalView(View):
@@ -28,9 +28,13 @@ class LocalView(View):
         self._held = copies.results[store.name]
         self._stores = self._held.opened
         self._values = store.record
-        self._key = store.key
+        self._key_type = self.key_type
         self._version = 0
         self._watchers: list[Watcher] = []
+
+    @property
+    def key_type(self) -> KeyType:
+        return self.store.row_key
 
     @property
     def version(self) -> int:
@@ -41,7 +45,10 @@ class LocalView(View):
         return self._held.partition_count
 
     def partition_for(self, key: KeyValue) -> int:
-        return partitioner.partition_for(key, self._held.partition_count or 1)
+        store = self.store
+        # A look-up for each read: one step where keys have no windows.
+        owner = key if store.window is None else key.key
+        return store.partition_for(owner, self._held.partition_count or 1)
 
     def status(self, partition: int) -> PartitionStatus:
         copy = self._copies.status(self.store.name, partition)
@@ -96,4 +103,8 @@ class LocalView(View):
             watcher(key)
 
     def _row(self, key: KeyValue, values: Mapping[str, Any]) -> Row:
-        return {self._key.name: key, **values}
+        store = self.store
+        if store.window is None:
+            return {store.key.name: key, **values}
+        start, end = (time_text(ms) for ms in (key.start_ms, store.window.end_ms(key.start_ms)))
+        return {store.key.name: key.key, WINDOW_START: start, WINDOW_END: end, **values}

@@ -23,7 +23,7 @@ from runtime.records import json_bytes
 from runtime.results import Result, values_of
 from runtime.serving.local_view import LocalView
 from runtime.serving.looked_at import NOTHING, LookedAt, Lookups
-from runtime.serving.view import EVERYTHING, Range, Rendered, tagged
+from runtime.serving.view import EVERYTHING, Cut, Range, Rendered, tagged
 
 logger = logging.getLogger(__name__)
 
@@ -85,15 +85,15 @@ class RenderedView(LocalView):
 
     # Reading
 
-    def get(self, key: KeyValue, limit: int | None = None) -> Rendered | None:
-        is_default = limit is None or limit == self._default_limit
+    def get(self, key: KeyValue, cut: Cut = None) -> Rendered | None:
+        is_default = cut is None or cut == self._default_limit
         if is_default:
             rendered = self._rendered.get(key)
             if rendered is not None:
                 return rendered
         partition = self.partition_for(key)
         store = self._stores.get(partition)
-        stored = None if store is None else store.get(self._key.type.encode(key))
+        stored = None if store is None else store.get(self._key_type.encode(key))
         if stored is None:
             return None
         values = self._values.row(values_of(stored))
@@ -101,9 +101,9 @@ class RenderedView(LocalView):
         # Also for another limit, so that a result that is read is in the index of who looks at what.
         if is_default or key not in self._partition(partition).seen:
             rendered = self._render(partition, key, values)
-        return rendered if is_default else self._rendered_at(self._shown(key, values), limit)
+        return rendered if is_default else self._rendered_at(self._shown(key, values), cut)
 
-    def rows(self, partitions: Iterable[int], within: Range, limit: int | None = None) -> list[tuple[KeyValue, bytes]]:
+    def rows(self, partitions: Iterable[int], within: Range, cut: Cut = None) -> list[tuple[KeyValue, bytes]]:
         keys: list[KeyValue] = []
         for partition in partitions:
             self._settle(partition, within)
@@ -111,9 +111,9 @@ class RenderedView(LocalView):
         keys.sort(reverse=within.descending)
         if within.most is not None:
             del keys[within.most :]
-        if limit is None or limit == self._default_limit:
+        if cut is None or cut == self._default_limit:
             return [(key, self._rendered[key].body) for key in keys]
-        found = ((key, self.get(key, limit)) for key in keys)
+        found = ((key, self.get(key, cut)) for key in keys)
         return [(key, rendered.body) for key, rendered in found if rendered is not None]
 
     def count(self, partitions: Iterable[int]) -> int:
@@ -192,7 +192,7 @@ class RenderedView(LocalView):
             return
         started = time.monotonic()
         for encoded, _ in store.scan():
-            key = self._key.type.decode(encoded)
+            key = self._key_type.decode(encoded)
             if key not in kept.seen:
                 self._render_stored(partition, key)
             if time.monotonic() - started > _SLICE_S:
@@ -212,10 +212,10 @@ class RenderedView(LocalView):
         if store is None:
             return
         if not kept.warm:
-            encode = self._key.type.encode
+            encode = self._key_type.encode
             first = b"" if within.first is None else encode(within.first)
             for encoded, _ in store.scan(first, None if within.end is None else encode(within.end)):
-                key = self._key.type.decode(encoded)
+                key = self._key_type.decode(encoded)
                 if key not in kept.seen:
                     self._render_stored(partition, key)
             # A partition that changes are not followed for yet can be rendered, but does not stay so.
@@ -257,7 +257,7 @@ class RenderedView(LocalView):
 
     def _render_stored(self, partition: int, key: KeyValue) -> None:
         store = self._stores.get(partition)
-        stored = None if store is None else store.get(self._key.type.encode(key))
+        stored = None if store is None else store.get(self._key_type.encode(key))
         if stored is None:
             self._forget(partition, key)
         else:
@@ -299,10 +299,11 @@ class RenderedView(LocalView):
             return None
         return (shown[: self._most] or None) if self._is_list and isinstance(shown, list) else shown
 
-    def _rendered_at(self, shown: Any, limit: int | None) -> Rendered | None:
+    def _rendered_at(self, shown: Any, cut: Cut) -> Rendered | None:
         if shown is None:
             return None
-        return tagged(json_bytes(shown[:limit] if self._is_list and isinstance(shown, list) else shown))
+        is_cut = self._is_list and isinstance(shown, list) and isinstance(cut, int)
+        return tagged(json_bytes(shown[:cut] if is_cut else shown))
 
     def _hide(self, kept: _Partition, key: KeyValue) -> None:
         self._rendered.pop(key, None)

@@ -13,7 +13,7 @@ from runtime.keys import KeyValue
 from runtime.records import json_bytes
 from runtime.results import Result, values_of
 from runtime.serving.local_view import LocalView
-from runtime.serving.view import Range, Rendered, tagged
+from runtime.serving.view import Cut, Range, Rendered, tagged
 from runtime.stores.protocol import StateStore
 
 _KEPT: Final = 16_384
@@ -22,7 +22,7 @@ _LARGEST_BYTES: Final = 2_048
 
 
 class StoredView(LocalView):
-    """Rows as they are: `{"word":"hello","count":2}`. A limit means nothing here.
+    """Rows as they are: `{"word":"hello","count":2}`. There is no part of one.
 
     Args:
         store: what it is declared as; it has no `show`.
@@ -34,12 +34,12 @@ class StoredView(LocalView):
         # As they were first read: the oldest goes when there are too many.
         self._read: dict[KeyValue, Rendered] = {}
 
-    def get(self, key: KeyValue, limit: int | None = None) -> Rendered | None:  # noqa: ARG002  # rows are no lists
+    def get(self, key: KeyValue, cut: Cut = None) -> Rendered | None:  # noqa: ARG002  # rows are no lists
         rendered = self._read.get(key)
         if rendered is not None:
             return rendered
         store = self._stores.get(self.partition_for(key))
-        stored = None if store is None else store.get(self._key.type.encode(key))
+        stored = None if store is None else store.get(self._key_type.encode(key))
         if stored is None:
             return None
         rendered = tagged(self._body(key, stored))
@@ -53,10 +53,10 @@ class StoredView(LocalView):
         self,
         partitions: Iterable[int],
         within: Range,
-        limit: int | None = None,  # noqa: ARG002  # rows are no lists
+        cut: Cut = None,  # noqa: ARG002  # rows are no lists
     ) -> list[tuple[KeyValue, bytes]]:
         scans = (self._scan(store, within) for store in self._opened(partitions))
-        decode = self._key.type.decode
+        decode = self._key_type.decode
         in_order = merge(*scans, reverse=within.descending)
         found = ((decode(encoded), stored) for encoded, stored in islice(in_order, within.most))
         return [(key, self._body(key, stored)) for key, stored in found]
@@ -88,7 +88,7 @@ class StoredView(LocalView):
         return (store for partition in partitions if (store := self._stores.get(partition)) is not None)
 
     def _scan(self, store: StateStore, within: Range) -> Iterator[tuple[bytes, bytes]]:
-        encode = self._key.type.encode
+        encode = self._key_type.encode
         first = b"" if within.first is None else encode(within.first)
         end = None if within.end is None else encode(within.end)
         return store.scan(first, end, descending=within.descending)

@@ -53,6 +53,23 @@ class Range(NamedTuple):
 EVERYTHING = Range()
 
 
+class Span(NamedTuple):
+    """Which windows of a key: those that begin within it, both ends included; None leaves an end open.
+
+    Attributes:
+        first_ms: in milliseconds from 1970.
+        last_ms: see `first_ms`.
+    """
+
+    first_ms: int | None = None
+    last_ms: int | None = None
+
+
+Cut = int | Span | None
+"""How much of a row a reader gets: so many entries of one that is a list, or some of its windows; None for all of it,
+of a list as many as its store shows by default."""
+
+
 def inclusive(key_type: KeyType, first: KeyValue | None, last: KeyValue | None) -> Range:
     """Return the range from `first` to `last`, both inclusive; None leaves an end open.
 
@@ -98,6 +115,16 @@ class View(ABC):
     store: Store
 
     @property
+    def key_type(self) -> KeyType:
+        """The type of its keys."""
+        return self.store.key.type
+
+    @property
+    def by_row(self) -> View:
+        """The view whose rows are those of the store: itself, but of windows, which are one list a key here."""
+        return self
+
+    @property
     @abstractmethod
     def version(self) -> int:
         """A number that grows with every change that a reader could see."""
@@ -116,22 +143,22 @@ class View(ABC):
         """Return what this instance can say about `partition`, held or not."""
 
     @abstractmethod
-    def get(self, key: KeyValue, limit: int | None = None) -> Rendered | None:
+    def get(self, key: KeyValue, cut: Cut = None) -> Rendered | None:
         """Return the row of a key, or None when there is none to show.
 
         Args:
             key: which row.
-            limit: at most this many entries of a row that is a list; None where rows are none.
+            cut: how much of it.
         """
 
     @abstractmethod
-    def rows(self, partitions: Iterable[int], within: Range, limit: int | None = None) -> list[tuple[KeyValue, bytes]]:
+    def rows(self, partitions: Iterable[int], within: Range, cut: Cut = None) -> list[tuple[KeyValue, bytes]]:
         """Return the rows to show, in the order of the range: keys with JSON.
 
         Args:
             partitions: which of this instance's partitions.
             within: which keys, how many, and in which order.
-            limit: see `get`.
+            cut: how much of each.
         """
 
     @abstractmethod

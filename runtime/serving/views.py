@@ -7,16 +7,23 @@ from runtime.serving.local_view import LocalView
 from runtime.serving.rendered_view import RenderedView
 from runtime.serving.stored_view import StoredView
 from runtime.serving.table_view import TableView
+from runtime.serving.view import View
+from runtime.serving.windowed_view import WindowedView
 
 
 def views_of(copies: Copies) -> dict[str, LocalView]:
-    """Return a view of each store, by its name, which follows what this instance holds of it."""
+    """Return a view of the rows of each store, by its name, which follows what this instance holds of it."""
     views: dict[str, LocalView] = {}
     for store in copies.topology.stores:
         view = RenderedView(store, copies) if store.show is not None else StoredView(store, copies)
         copies.follow(store.name, view)
         views[store.name] = view
     return views
+
+
+def by_key(view: LocalView) -> View:
+    """Return the view that has a row a key: of a store with windows, the list of those of the key."""
+    return view if view.store.window is None else WindowedView(view)
 
 
 def tables_of(copies: Copies) -> dict[str, TableView]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from aiokafka import TopicPartition
@@ -38,6 +39,8 @@ class BatchReport(NamedTuple):
         begin: the first offset that it read, by partition of the sources; of those that it read before.
         positions: where the next batch begins, by partition of the sources.
         duration_s: how long it took, in seconds.
+        watermark_ms: Spark's event-time bound in it, in milliseconds from 1970; None without one.
+        late: rows that came for windows which this bound had passed, and so were left out.
     """
 
     batch: int
@@ -48,6 +51,8 @@ class BatchReport(NamedTuple):
     begin: Mapping[TopicPartition, int]
     positions: Mapping[TopicPartition, int]
     duration_s: float
+    watermark_ms: int | None = None
+    late: int = 0
 
     @classmethod
     def of(cls, progress: Mapping[str, Any]) -> BatchReport:
@@ -65,6 +70,8 @@ class BatchReport(NamedTuple):
             begin=_offsets(progress, "startOffset"),
             positions=positions,
             duration_s=progress["batchDuration"] / 1000,
+            watermark_ms=_watermark_ms(progress),
+            late=sum(each.get("numRowsDroppedByWatermark", 0) for each in progress.get("stateOperators", ())),
         )
 
     def judged(self, topic_ids: Mapping[str, str]) -> Iterator[Judged]:
@@ -130,6 +137,11 @@ def running(query: StreamQuery) -> Iterator[StreamQuery]:
         # When it has failed or its JVM is gone, that is the error which counts.
         with suppress(QueryFailed):
             query.stop()
+
+
+def _watermark_ms(progress: Mapping[str, Any]) -> int | None:
+    text = progress.get("eventTime", {}).get("watermark")
+    return None if text is None else round(datetime.fromisoformat(text).timestamp() * 1000)
 
 
 def _offsets(progress: Mapping[str, Any], which: str) -> dict[TopicPartition, int]:

@@ -15,7 +15,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, Row, Window
+from pyspark.sql import Column, DataFrame, GroupedData, Row, Window
 from pyspark.sql import functions as F
 
 from runtime.declaration import Store
@@ -28,6 +28,15 @@ _NUMBERS: Final = ("generation", "version", "events", "newest_ms")
 _WHOLE: Final = r"^-?(0|[1-9][0-9]*)$"
 _MADE: Final = "made_"
 _OFFSETS: Final = "map<string, map<string, bigint>>"
+_START: Final = "__start"
+"""When a row's window begins, in milliseconds from 1970; only rows of windows have it."""
+_TIME: Final = "__time"
+_WINDOW: Final = "__window"
+_KEY_OF_WINDOW: Final = r"(?s)^(.+)@([^@]+)$"
+_ENDLESS_MS: Final = 10**13
+"""Some three hundred years."""
+_WATERMARKED: Final = "spark.watermarkDelayMs"
+"""In the metadata of a column: Spark lets a group go when its watermark has passed the end of this window."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,24 +76,52 @@ class Results:
         store: what it is declared as.
         sources: where its events come from.
         generation: the number that each result carries.
+        partitions: how many the result topic has.
+        stream_ms: the stream time that the generation began with, where the store has windows: what this lets go has
+            been let go before.
     """
 
     store: Store
     sources: Sequence[SourceTopic]
     generation: int
+    partitions: int = 1
+    stream_ms: int | None = None
 
     @property
     def keeps_offsets(self) -> bool:
         """Whether results say up to where they have counted: lattices need not."""
         return not self.store.record.lattice
 
+    def in_windows(self, rows: DataFrame, late_ms: int | None = None) -> DataFrame:
+        """Return a row for each window that a row lies in; rows as they are of a store without windows.
+
+        Args:
+            rows: the key, `at`, and what the values are made of.
+            late_ms: how far behind stream time a window may end that a row is taken for; without it, however far.
+        """
+        window = self.store.window
+        if window is None:
+            return rows
+        timed = rows.withColumn(_TIME, F.col("at.timestamp"))
+        timed = timed.withWatermark(_TIME, f"{_ENDLESS_MS if late_ms is None else late_ms} milliseconds")
+        at_ms, every_ms = F.unix_millis(_TIME), F.lit(window.every_ms)
+        last = at_ms - F.pmod(at_ms, every_ms)
+        starts = F.explode(F.sequence(last, at_ms - F.lit(window.size_ms - 1), -every_ms))
+        is_one = window.size_ms == window.every_ms
+        return self._alive(timed.select("*", (last if is_one else starts).alias(_START)).drop(_TIME))
+
+    def _alive(self, rows: DataFrame) -> DataFrame:
+        """Return the rows of windows that had not been let go when the generation began."""
+        if self.store.window is None or self.stream_ms is None:
+            return rows
+        return rows.where(F.col(_START) > self.store.window.last_let_go(self.stream_ms))
+
     def parts(self, rows: DataFrame) -> DataFrame:
         """Return the parts that rows are: the key, of what each is made, and those of the values.
 
         Args:
-            rows: the key, `at`, and what the values are made of. Rows without a key are left out.
+            rows: as `in_windows` returns them. Rows without a key are left out.
         """
-        key = self._key()
         made = [
             F.lit(1).cast("bigint").alias(f"{_MADE}events"),
             F.unix_millis("at.timestamp").alias(f"{_MADE}newest_ms"),
@@ -94,18 +131,35 @@ class Results:
             for source, partition, name in self._places()
         ]
         older = [F.lit(None).cast("string").alias(f"{_MADE}older")] if self.keeps_offsets else []
-        return rows.where(has_key(self.store)).select(key, *made, *offsets, *older, *self.store.record.parts(rows))
+        keyed = rows.where(has_key(self.store))
+        return keyed.select(*self._key(), *made, *offsets, *older, *self.store.record.parts(rows))
 
     def of_parts(self, parts: DataFrame) -> DataFrame:
-        """Return what parts add up to, as records of the result topic: see `RECORD`."""
+        """Return what parts add up to, as records of the result topic: see `RECORD`, and `partition` of windows."""
         made = [F.sum(f"{_MADE}events").alias(f"{_MADE}events"), F.max(f"{_MADE}newest_ms").alias(f"{_MADE}newest_ms")]
         offsets = [F.max(name).alias(name) for name in self._offset_names]
         older = [F.max(f"{_MADE}older").alias(f"{_MADE}older")] if self.keeps_offsets else []
-        added = parts.groupBy(self.store.key.name).agg(*made, *offsets, *older, *self.store.record.aggregates())
+        added = self._grouped(parts).agg(*made, *offsets, *older, *self.store.record.aggregates())
         # A null is said: a row is served as it stands in a record.
         value = F.to_json(F.struct(*self.store.record.published(self.generation)), {"ignoreNullFields": "false"})
         key = F.col(self.store.key.name).cast("string")
-        return added.select(key.alias("key"), value.alias("value"), self._headers().alias("headers"))
+        if self.store.window is None:
+            return added.select(key.alias("key"), value.alias("value"), self._headers().alias("headers"))
+        of_window = F.concat(key, F.lit("@"), F.unix_millis(f"{_WINDOW}.start").cast("string"))
+        # All windows of a key in one partition; `runtime.kafka.partitioner.partition_by_part` is the same in Python.
+        partition = (F.crc32(key.cast("binary")) % self.partitions).cast("int")
+        return added.select(
+            of_window.alias("key"), value.alias("value"), self._headers().alias("headers"), partition.alias("partition")
+        )
+
+    def _grouped(self, parts: DataFrame) -> GroupedData:
+        window = self.store.window
+        if window is None:
+            return parts.groupBy(self.store.key.name)
+        start, end = (F.timestamp_millis(F.col(_START) + after) for after in (0, window.size_ms))
+        stretch = F.struct(start.alias("start"), end.alias("end"))
+        marked = stretch.alias(_WINDOW, metadata={_WATERMARKED: window.keep_ms})
+        return parts.select("*", marked).groupBy(self.store.key.name, _WINDOW)
 
     def seed(self, published: DataFrame) -> DataFrame:
         """Return the parts that published results are, for the state that a generation begins with.
@@ -114,7 +168,7 @@ class Results:
             published: as `latest` returns it.
         """
         others = [
-            self._key(),
+            *self._key(),
             F.col("made.events").alias(f"{_MADE}events"),
             F.col("made.newest_ms").alias(f"{_MADE}newest_ms"),
         ]
@@ -129,15 +183,15 @@ class Results:
             # The fields of a JSON object, to stand behind those of the source.
             text = F.regexp_extract(F.to_json(rest), r"^\{(.*)\}$", 1)
             older = [F.when(F.size(rest) > 0, text).alias(f"{_MADE}older")]
-        flat = published.select(*others, *offsets, *older, "values")
-        parts = self.store.record.parts_of_published(flat)
+        flat = self._alive(published).select(*others, *offsets, *older, "values")
+        parts = self.store.record.parts_of_published(flat, keys_of(self.store))
         return parts.select(*self.part_names(parts))
 
     def part_names(self, parts: DataFrame) -> list[str]:
         """Return the columns of parts, in the order in which `parts` makes them."""
         made = [f"{_MADE}events", f"{_MADE}newest_ms", *self._offset_names]
         older = [f"{_MADE}older"] if self.keeps_offsets else []
-        first = [self.store.key.name, *made, *older]
+        first = [*keys_of(self.store), *made, *older]
         return first + [name for name in parts.columns if name not in (*first, "values")]
 
     def uncovered(self, rows: DataFrame, seed: DataFrame) -> DataFrame:
@@ -147,17 +201,18 @@ class Results:
             rows: see `parts`.
             seed: see `seed`.
         """
-        key = self.store.key.name
+        keys = keys_of(self.store)
         if not self.keeps_offsets:
-            return self.store.record.uncovered(rows, seed, key)
-        up_to = seed.select(key, F.array(*self._offset_names).alias("__counted"))
-        counted = up_to.groupBy(key).agg(F.max("__counted").alias("__counted"))
-        joined = rows.join(counted, key, "left")
+            return self.store.record.uncovered(rows, seed, keys)
+        up_to = seed.select(*keys, F.array(*self._offset_names).alias("__counted"))
+        counted = up_to.groupBy(*keys).agg(F.max("__counted").alias("__counted"))
+        joined = rows.join(counted, keys, "left")
         last = F.get("__counted", self._number_of_place())
         return joined.where(last.isNull() | (F.col("at.offset") > last)).drop("__counted")
 
-    def _key(self) -> Column:
-        return F.col(self.store.key.name).cast(self.store.key.type.spark).alias(self.store.key.name)
+    def _key(self) -> list[Column]:
+        key = F.col(self.store.key.name).cast(self.store.key.type.spark).alias(self.store.key.name)
+        return [key, *(F.col(name) for name in keys_of(self.store)[1:])]
 
     def _places(self) -> Iterator[tuple[SourceTopic, int, str]]:
         """Yield every partition of the sources, and the column of the last offset of it; none where none is kept."""
@@ -216,6 +271,11 @@ def as_consumed(row: Row) -> tuple[bytes, bytes, list[tuple[str, bytes]]]:
     return row.key.encode(), row.value.encode(), [(each.key, bytes(each.value)) for each in row.headers]
 
 
+def keys_of(store: Store) -> list[str]:
+    """Return the columns that tell rows apart: the key's, and of windows when they begin."""
+    return [store.key.name] if store.window is None else [store.key.name, _START]
+
+
 def has_key(store: Store) -> Column:
     """Return whether a row has a key: one that is there, and is not empty."""
     key = F.col(store.key.name)
@@ -231,12 +291,12 @@ def published(store: Store, records: DataFrame) -> DataFrame:
         records: as Spark's Kafka source gives them, with headers.
 
     Returns:
-        The key, `made`, of what it is made, as `runtime.results.Made`, and `values`.
+        The key, of windows when they begin, `made`, of what it is made, as `runtime.results.Made`, and `values`.
     """
     text = F.col("key").cast("string")
     fields = records.select(
         text.alias("__text"),
-        text.try_cast(store.key.type.spark).alias(store.key.name),
+        *_keys_of_text(store, text),
         F.from_json(
             F.col("value").cast("string"), store.record.published_schema, dict(store.record.published_options)
         ).alias("values"),
@@ -251,13 +311,24 @@ def published(store: Store, records: DataFrame) -> DataFrame:
     generation = F.col("generation") if of_value is None else F.coalesce("generation", of_value)
     fields = fields.withColumn("generation", generation).where(
         # No more than what the stores take: a record that they leave out must not replace a result that they serve.
-        (F.col(store.key.name).cast("string") == F.col("__text")) & F.col("generation").isNotNull()
+        _is_key(store) & F.col("generation").isNotNull()
     )
     # Those of another version were made in another way: a later one begins without them.
     of_version = F.coalesce("version", F.lit(1)) == store.version
     return fields.where(store.record.is_published() & of_version).select(
-        store.key.name, F.struct(*HEADERS).alias("made"), "values"
+        *keys_of(store), F.struct(*HEADERS).alias("made"), "values"
     )
+
+
+def stream_ms_of(store: Store, results: DataFrame) -> int | None:
+    """Return the stream time that published results tell of; None without any, and of a store without windows.
+
+    Args:
+        store: whose they are.
+        results: as `published` returns them.
+    """
+    newest = None if store.window is None else results.agg(F.max("made.newest_ms")).first()
+    return None if newest is None or newest[0] is None else int(newest[0])
 
 
 def latest(store: Store, results: DataFrame) -> DataFrame:
@@ -270,9 +341,9 @@ def latest(store: Store, results: DataFrame) -> DataFrame:
     Returns:
         The same columns; of a lattice several rows of a key as they may be, which merge.
     """
-    key = store.key.name
+    keys = keys_of(store)
     if store.record.lattice:
-        last = Window.partitionBy(key)
+        last = Window.partitionBy(*keys)
         of_last = results.withColumn("__last", F.max("made.generation").over(last))
         return of_last.where("made.generation = __last").drop("__last")
     # A result that covers another one has no lower offset, and so the higher sum; the first record of a partition, at
@@ -283,7 +354,25 @@ def latest(store: Store, results: DataFrame) -> DataFrame:
     )
     counted = F.aggregate(per_topic, F.lit(0).cast("bigint"), lambda a, b: a + b)
     best = results.withColumn("__counted", F.coalesce(counted, F.lit(-1)))
-    return best.groupBy(key).agg(F.max_by(F.struct("made", "values"), "__counted").alias("best")).select(key, "best.*")
+    only = best.groupBy(*keys).agg(F.max_by(F.struct("made", "values"), "__counted").alias("best"))
+    return only.select(*keys, "best.*")
+
+
+def _keys_of_text(store: Store, text: Column) -> list[Column]:
+    """Return the columns of `keys_of`, of the text of a record's key; null where it is none."""
+    if store.window is None:
+        return [text.try_cast(store.key.type.spark).alias(store.key.name)]
+    key, start = (F.regexp_extract(text, _KEY_OF_WINDOW, group) for group in (1, 2))
+    return [key.try_cast(store.key.type.spark).alias(store.key.name), start.try_cast("bigint").alias(_START)]
+
+
+def _is_key(store: Store) -> Column:
+    """Return whether the text of a record's key is the one form of what it says."""
+    key = F.col(store.key.name).cast("string")
+    if store.window is None:
+        return key == F.col("__text")
+    begins = F.pmod(F.col(_START), F.lit(store.window.every_ms)) == 0
+    return begins & (F.concat(key, F.lit("@"), F.col(_START).cast("string")) == F.col("__text"))
 
 
 def _said(header: str) -> Column:

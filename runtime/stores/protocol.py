@@ -7,7 +7,10 @@ written together, so that after a crash they agree.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from types import MappingProxyType
+from typing import Final, NamedTuple, Protocol
+
+NO_DATES: Final[Mapping[bytes, bool]] = MappingProxyType({})
 
 
 class Fill(NamedTuple):
@@ -60,14 +63,23 @@ class StateStore(Protocol):
             descending: whether they come from the highest key down.
         """
 
-    def write(self, changes: Mapping[bytes, bytes | None], fill: Fill) -> None:
-        """Put values, or delete those that are None, and record how far the store is filled: all or nothing."""
+    def write(self, changes: Mapping[bytes, bytes | None], fill: Fill, dates: Mapping[bytes, bool] = NO_DATES) -> None:
+        """Put values, or delete those that are None, and record how far the store is filled: all or nothing.
+
+        Args:
+            changes: values by key.
+            fill: how far the store is filled.
+            dates: what is put into the calendar of the store, which is beside the keys, or taken out where it is false.
+        """
+
+    def dated_before(self, end: bytes) -> Iterator[bytes]:
+        """Yield what is in the calendar before `end`, in the order of its bytes, as it was when the look began."""
 
     def disk_bytes(self) -> int:
         """Return the size of its files; 0 in memory."""
 
     def wipe(self, fill: Fill) -> None:
-        """Delete every value, and record where the filling begins again: all or nothing."""
+        """Delete every value and the calendar, and record where the filling begins again: all or nothing."""
 
 
 class StateStores(Protocol):

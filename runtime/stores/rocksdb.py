@@ -18,7 +18,7 @@ from typing import Any, Final
 from rocksdict import BlockBasedOptions, Cache, DBCompressionType, Env, Options, Rdict, WriteBatch
 
 from runtime.errors import StateUnusable
-from runtime.stores.protocol import Fill
+from runtime.stores.protocol import NO_DATES, Fill
 
 FORMAT_VERSION: Final = 4
 """Raised when older stores cannot be read; they are then filled again."""
@@ -26,6 +26,8 @@ FORMAT_VERSION: Final = 4
 _FILL_KEY: Final = b"m:fill"
 _DATA_BEGIN: Final = b"d"
 _DATA_END: Final = b"e"
+_CALENDAR_BEGIN: Final = b"t"
+_CALENDAR_END: Final = b"u"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,14 +132,24 @@ class RocksdbStore:
         # The other end is looked for here: bounds in ReadOptions are read after rocksdict has freed them.
         return _falling_to(rows, low, high, self._path) if descending else _rising_to(rows, high, self._path)
 
-    def write(self, changes: Mapping[bytes, bytes | None], fill: Fill) -> None:
+    def write(self, changes: Mapping[bytes, bytes | None], fill: Fill, dates: Mapping[bytes, bool] = NO_DATES) -> None:
         batch = WriteBatch(raw_mode=True)
         for key, value in changes.items():
             if value is None:
                 batch.delete(_DATA_BEGIN + key)
             else:
                 batch.put(_DATA_BEGIN + key, value)
+        for date, is_put in dates.items():
+            if is_put:
+                batch.put(_CALENDAR_BEGIN + date, b"")
+            else:
+                batch.delete(_CALENDAR_BEGIN + date)
         self._commit(batch, fill)
+
+    def dated_before(self, end: bytes) -> Iterator[bytes]:
+        with _translated(self._path):
+            dates = self._database.items(from_key=_CALENDAR_BEGIN)
+        return (date for date, _ in _rising_to(dates, _CALENDAR_BEGIN + end, self._path))
 
     def disk_bytes(self) -> int:
         total = 0
@@ -151,6 +163,7 @@ class RocksdbStore:
     def wipe(self, fill: Fill) -> None:
         batch = WriteBatch(raw_mode=True)
         batch.delete_range(_DATA_BEGIN, _DATA_END)
+        batch.delete_range(_CALENDAR_BEGIN, _CALENDAR_END)
         self._commit(batch, fill)
 
     def close(self) -> None:

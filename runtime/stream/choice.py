@@ -17,7 +17,7 @@ from runtime.kafka.ids import TopicDescription
 from runtime.spark.checkpoint import CheckpointDirectory
 from runtime.spark.plan_check import check_declared
 from runtime.spark.query import POLL_S, running
-from runtime.spark.results import SourceTopic
+from runtime.spark.results import SourceTopic, stream_ms_of
 from runtime.spark.session import Spark, translated
 from runtime.stream.failures import Failures
 from runtime.stream.generations import Driver, Generation, Generations, Origin, delete_unnamed
@@ -265,7 +265,12 @@ class Choice:
         def write_seed(published: DataFrame) -> Work:
             results = published.cache()
             newest = results.agg(F.max("made.generation")).first()
-            generation = generations.claim((newest and newest[0]) or 0, self._origin(topics), seeded=True)
+            generation = generations.claim(
+                (newest and newest[0]) or 0,
+                self._origin(topics),
+                seeded=True,
+                stream_ms=stream_ms_of(self._store, results),
+            )
             work = self._work(spark, generations, generation, topics)
             work.write_seed(self._upkeep.seed(work, results, tables_are_new=tables_are_new))
             results.unpersist()

@@ -87,12 +87,14 @@ class Generation:
         token: of the claim of that number.
         origin: what its state depends on.
         seeded: whether there were results before it.
+        stream_ms: how far the events of these had come, in milliseconds from 1970, where the store has windows.
     """
 
     number: int
     token: str
     origin: Origin
     seeded: bool = False
+    stream_ms: int | None = None
 
     @property
     def name(self) -> str:
@@ -122,7 +124,13 @@ class Generation:
         """
         try:
             fields = json.loads(text)
-            return cls(int(fields["number"]), fields["token"], Origin(**fields["origin"]), bool(fields["seeded"]))
+            return cls(
+                int(fields["number"]),
+                fields["token"],
+                Origin(**fields["origin"]),
+                bool(fields["seeded"]),
+                fields.get("stream_ms"),
+            )
         except (KeyError, TypeError) as error:
             raise ValueError(f"not a generation: {error!r}") from error
 
@@ -151,13 +159,14 @@ class Generations:
                     return None
         return None
 
-    def claim(self, published: int, origin: Origin, *, seeded: bool) -> Generation:
+    def claim(self, published: int, origin: Origin, *, seeded: bool, stream_ms: int | None = None) -> Generation:
         """Return a generation with a number that nobody else has; it counts from `commit` on.
 
         Args:
             published: the highest number of the results that are published; 0 without any.
             origin: what its state depends on.
             seeded: whether it begins with results.
+            stream_ms: see `Generation`.
         """
         numbers = [int(match[1]) for name in self.directory.names() if (match := _CLAIM.match(name))]
         number = max([published, *numbers], default=0)
@@ -168,7 +177,7 @@ class Generations:
                 # A later generation has deleted the claims before its own: this number may have been one of them.
                 later = max(map(_number, self._directories()), default=0)
                 if later < number:
-                    return Generation(number, token, origin, seeded)
+                    return Generation(number, token, origin, seeded, stream_ms)
                 number = later
 
     def commit(self, generation: Generation) -> None:

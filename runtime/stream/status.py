@@ -80,6 +80,7 @@ class StreamStatus:
         generation: the generation that it works on, 0 before it knows.
         events: events read since the thread started; after a failure some count again.
         invalid: those among them that could not be used.
+        late: rows that came too late for their window.
         behind: events that were waiting when the last batch ended.
         positions: where the next batch begins, by partition of the sources; empty before the first commit.
         batches_s: how long the batches took, in seconds.
@@ -97,6 +98,7 @@ class StreamStatus:
     generation: int = 0
     events: int = 0
     invalid: int = 0
+    late: int = 0
     behind: int = 0
     positions: Mapping[TopicPartition, int] = field(default_factory=dict)
     batches_s: Histogram = field(default_factory=lambda: Histogram(_BATCH_BOUNDS_S))
@@ -152,6 +154,7 @@ def combined(of_stores: Sequence[StreamStatus]) -> StreamStatus:
         waits_for=least.waits_for,
         waits_since_s=least.waits_since_s,
         generation=max(status.generation for status in of_stores),
+        late=sum(status.late for status in of_stores),
         behind=max(status.behind for status in of_stores),
         positions={at: min(status.positions.get(at, 0) for status in of_stores) for at in first.positions}
         if known

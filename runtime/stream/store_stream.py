@@ -34,6 +34,7 @@ from runtime.stream.settings import StreamSettings
 from runtime.stream.spark_holder import SparkHolder
 from runtime.stream.status import NEXT_STATES, IllegalTransition, StreamState, StreamStatus
 from runtime.stream.stopping import Stopped
+from runtime.stream.stream_time import StreamTime
 from runtime.stream.turn import LOOK_AROUND_EVERY_S, Snapshot, Turn
 from runtime.stream.upkeep import Care, Upkeep
 from runtime.stream.watched_topics import WatchedTopics
@@ -76,6 +77,7 @@ class StoreStream:
         self._status = StreamStatus()
         self._failures = Failures()
         self._generation_at_snapshot = 0
+        self._stream_time = StreamTime(settings.spark.kafka, care.store)
         self.topics = WatchedTopics(
             settings.spark.kafka, settings.topology, care.store, stop, self.check_stop, self.wait_for
         )
@@ -301,12 +303,14 @@ class StoreStream:
             raise GenerationOutdated(
                 f"batch {report.batch} ended at {report.positions}, the checkpoint says {committed}"
             )
+        self._stream_time.note(report.watermark_ms)
         self._failures.committed()
         self._spark.works(self.name)
         status = self._status
         self._update(
             events=status.events + report.events,
             invalid=status.invalid + report.invalid,
+            late=status.late + report.late,
             behind=report.behind,
             positions=report.positions,
             batches_s=status.batches_s.plus(report.duration_s),
@@ -314,6 +318,10 @@ class StoreStream:
             keeps_failing=False,
         )
         self.wait_for(None)
+
+    def tell_stream_time(self, work: Work) -> None:
+        """Tell the copies how far the events have come, where the store has windows."""
+        self._stream_time.tell(work.generation.origin.result_partitions)
 
     def write_letters(self, work: Work) -> None:
         """Write the dead letters of the batches that have ended, beside the running query."""

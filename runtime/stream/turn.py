@@ -70,6 +70,9 @@ class Turning(Protocol):
     def write_letters(self, work: Work) -> None:
         """Write the dead letters of the batches that have ended."""
 
+    def tell_stream_time(self, work: Work) -> None:
+        """Tell the copies how far the events have come, where the store has windows."""
+
 
 class Turn:
     """One turn.
@@ -115,6 +118,7 @@ class Turn:
                 if self._plan is not None and self._every_s is not None:
                     return self._plan, self._newer
                 stream.write_letters(work)
+                stream.tell_stream_time(work)
                 if (gives_way := self._look_around()) is not None:
                     return gives_way, None
         raise QueryFailed("the query ended by itself")

@@ -55,7 +55,14 @@ class Work:
     @property
     def results(self) -> Results:
         """How results of this generation are made."""
-        return Results(self.store, self.sources, self.generation.number)
+        generation = self.generation
+        return Results(
+            self.store,
+            self.sources,
+            generation.number,
+            partitions=generation.origin.result_partitions,
+            stream_ms=generation.stream_ms,
+        )
 
     @property
     def topic_ids(self) -> dict[str, str]:
@@ -78,14 +85,17 @@ class Work:
     ) -> StreamQuery:
         """Start in real time, with batches of so many seconds; arguments as for `catch_up`."""
         with translated():
-            parts = self._parts(self.spark.events(list(self.topic_ids), catching_up=False), joined, narrow, None)
+            events = self.spark.events(list(self.topic_ids), catching_up=False)
+            parts = self._parts(events, joined, narrow, None, self._late_ms)
             return self._start(self.results.of_parts(parts), {"realTime": f"{interval_s} seconds"})
 
     def at_pace(
         self, joined: Mapping[str, DataFrame], narrow: Callable[[DataFrame], DataFrame], every_s: int
     ) -> StreamQuery:
         """Start micro-batches, at most one in each so many seconds; arguments as for `catch_up`."""
-        return self._bounded(self._events(), joined, narrow, {"processingTime": f"{every_s} seconds"})
+        return self._bounded(
+            self._events(), joined, narrow, {"processingTime": f"{every_s} seconds"}, late_ms=self._late_ms
+        )
 
     def planned_batch(self, joined: Mapping[str, DataFrame], narrow: Callable[[DataFrame], DataFrame]) -> StreamQuery:
         """Start the one batch that the log of offsets has planned; arguments as for `catch_up`."""
@@ -126,10 +136,11 @@ class Work:
         joined: Mapping[str, DataFrame],
         narrow: Callable[[DataFrame], DataFrame],
         trigger: Mapping[str, Any],
+        late_ms: int | None = None,
     ) -> StreamQuery:
         with translated():
             seed = None if self.generations.seed_is_passed(self.generation) else self.read_seed()
-            parts = self._parts(records, joined, narrow, seed)
+            parts = self._parts(records, joined, narrow, seed, late_ms)
             return self._start(self.results.of_parts(parts), trigger)
 
     def _parts(
@@ -138,6 +149,7 @@ class Work:
         joined: Mapping[str, DataFrame],
         narrow: Callable[[DataFrame], DataFrame],
         seed: DataFrame | None,
+        late_ms: int | None,
     ) -> DataFrame:
         judged = self.topology.events.judge(records)
         counts = F.count(F.lit(1)).alias("total"), F.count("reason").alias("invalid")
@@ -145,7 +157,16 @@ class Work:
         rows = rows_of(self.topology, self.store, narrow(events), joined)
         if not self.store.joined:
             rows = rows.observe(ROWS, F.count_if(~has_key(self.store)).alias("without_key"))
+        rows = self.results.in_windows(rows, late_ms)
         return self.results.parts(rows if seed is None else self.results.uncovered(rows, seed))
+
+    @property
+    def _late_ms(self) -> int | None:
+        """How far behind stream time the end of a window may be, once what waited has been read.
+
+        While a backlog is read, a partition that is ahead does not make the rows of the others late.
+        """
+        return None if self.store.window is None else self.store.window.keep_ms
 
     def _start(self, results: DataFrame, trigger: Mapping[str, Any]) -> StreamQuery:
         checkpoint = self.generations.directory.child(self.generation.query)

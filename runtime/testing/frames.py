@@ -106,6 +106,7 @@ class StoreOnFrames:
         joined: the tables that `rows` is given, by parameter.
         seed: the parts that the generation begins with.
         narrow: leaves out events that change nothing.
+        stream_ms: the stream time that the generation began with.
         name: of the store; by default the first.
     """
 
@@ -117,6 +118,7 @@ class StoreOnFrames:
     joined: Mapping[str, DataFrame] = field(default_factory=dict)
     seed: DataFrame | None = None
     narrow: Callable[[DataFrame], DataFrame] = as_they_are
+    stream_ms: int | None = None
     name: str | None = None
 
     @property
@@ -130,7 +132,7 @@ class StoreOnFrames:
         topics = self.topology.source_topics
         ids = [self.topic_id] if len(topics) == 1 else [f"{topic}-{self.topic_id}" for topic in topics]
         sources = [SourceTopic(topic, of_topic, self.partitions) for topic, of_topic in zip(topics, ids, strict=True)]
-        return Results(self.store, sources, self.generation)
+        return Results(self.store, sources, self.generation, self.store.partitions, self.stream_ms)
 
     def query(self, records: Records) -> DataFrame:
         """Return the result records of source records, the seed merged into them."""
@@ -138,6 +140,7 @@ class StoreOnFrames:
         rows = rows_of(self.topology, self.store, self.narrow(usable(judged)), self.joined)
         if self.store.rows is not None:
             check_rows(self.store, rows)
+        rows = self.made.in_windows(rows)
         if self.seed is None:
             return self.made.of_parts(self.made.parts(rows))
         parts = self.made.parts(self.made.uncovered(rows, self.seed))
@@ -150,7 +153,7 @@ class StoreOnFrames:
     def results(self, records: Records) -> dict[Any, Result]:
         """Return what a store takes of the result records of source records."""
         return {
-            self.store.key.type.parse(key.decode()): results.parse(self.store.record, value, headers)
+            self.store.row_key.parse(key.decode()): results.parse(self.store.record, value, headers)
             for key, value, headers in self.records(records)
         }
 

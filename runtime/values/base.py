@@ -18,7 +18,7 @@ Python, when it is of nothing but nulls; a `Count`, a `Sum`, an `Average` and a 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from runtime.types import ColumnType
@@ -63,12 +63,13 @@ class Values(ABC):
         """
 
     @abstractmethod
-    def parts_of_published(self, published: DataFrame) -> DataFrame:
+    def parts_of_published(self, published: DataFrame, keys: Sequence[str]) -> DataFrame:
         """Return the parts that published results are: the same columns as `parts` has, beside those given.
 
         Args:
             published: a row a key; `values`, a struct of `published_schema`, and columns that stay as they are. A key
-                may get several rows: then all but one have nulls in the columns that stay, other than the key.
+                may get several rows: then all but one have nulls in the columns that stay, other than the key's.
+            keys: the columns of the key: its own, and that of the window where there is one.
         """
 
     @abstractmethod
@@ -89,13 +90,13 @@ class Values(ABC):
 
         return F.col("values").isNotNull()
 
-    def uncovered(self, rows: DataFrame, seed: DataFrame, key: str) -> DataFrame:  # noqa: ARG002
+    def uncovered(self, rows: DataFrame, seed: DataFrame, keys: Sequence[str]) -> DataFrame:  # noqa: ARG002
         """Return the rows that the state has to see although it began with a seed. Of a lattice: all, by default.
 
         Args:
             rows: of events that are read again.
             seed: the parts that the state began with.
-            key: the name of the key's column.
+            keys: the columns of the key.
         """
         return rows
 

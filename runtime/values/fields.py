@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -54,13 +54,13 @@ class Fields(Values):
     def parts(self, rows: DataFrame) -> list[Column]:  # noqa: ARG002  # by name
         return [value.part().cast(value.part_type).alias(f"part_{name}") for name, value in self.values.items()]
 
-    def parts_of_published(self, published: DataFrame) -> DataFrame:
+    def parts_of_published(self, published: DataFrame, keys: Sequence[str]) -> DataFrame:
         from pyspark.sql import functions as F
 
         if not self._lists:
             return published.withColumns({f"part_{name}": F.col(f"values.{name}") for name in self.values})
         # A row an element of the longest list; all else is in the first of them.
-        key, *others = (name for name in published.columns if name != "values")
+        others = [name for name in published.columns if name not in (*keys, "values")]
         last = F.greatest(F.lit(1), *(F.size(f"values.{name}") for name in self._lists)) - 1
         each = published.select("*", F.explode(F.sequence(F.lit(0), last)).alias(_PLACE))
         is_first = F.col(_PLACE) == 0
@@ -70,21 +70,21 @@ class Fields(Values):
         }
         return self._distinct(
             each.select(
-                key,
+                *keys,
                 *(F.when(is_first, F.col(name)).alias(name) for name in others),
                 *(part.cast(self.values[name].part_type).alias(f"part_{name}") for name, part in parts.items()),
             ),
-            key,
+            keys,
         )
 
-    def _distinct(self, parts: DataFrame, key: str) -> DataFrame:
+    def _distinct(self, parts: DataFrame, keys: Sequence[str]) -> DataFrame:
         """Return parts with each element of a list once; several records of a key may have it."""
         from pyspark.sql import Window
         from pyspark.sql import functions as F
 
         for name in self._lists if self.lattice else ():
             part = f"part_{name}"
-            nth = F.row_number().over(Window.partitionBy(key, part).orderBy(F.lit(0)))
+            nth = F.row_number().over(Window.partitionBy(*keys, part).orderBy(F.lit(0)))
             parts = parts.withColumn(part, F.when(nth == 1, F.col(part)))
         return parts
 
@@ -111,7 +111,7 @@ class Fields(Values):
 
         return [F.col(name) for name in self.values]
 
-    def uncovered(self, rows: DataFrame, seed: DataFrame, key: str) -> DataFrame:
+    def uncovered(self, rows: DataFrame, seed: DataFrame, keys: Sequence[str]) -> DataFrame:
         """Return the rows that the state has to see: those that are no element of a list in the seed.
 
         The state would hold an element twice, and with that one less of the others. Every other value of a lattice has
@@ -121,9 +121,14 @@ class Fields(Values):
 
         for name in self._lists:
             part = self.values[name].part().cast(self.values[name].part_type)
-            of_seed = seed.select(F.col(key).alias("__key"), F.col(f"part_{name}").alias("__part"))
+            of_key = {key: f"__of_seed_{key}" for key in keys}
+            of_seed = seed.select(
+                *(F.col(key).alias(of_key[key]) for key in keys), F.col(f"part_{name}").alias("__part")
+            )
             of_seed = of_seed.where("__part IS NOT NULL").distinct()
-            there = (F.col(key) == F.col("__key")) & (part == F.col("__part"))
+            there = part == F.col("__part")
+            for key in keys:
+                there &= F.col(key) == F.col(of_key[key])
             rows = rows.join(F.broadcast(of_seed), there, "left_anti")
         return rows
 

@@ -11,7 +11,7 @@ import pytest
 
 from app.errors import SetupError
 from app.java.broker import Broker
-from app.load import MAX_RECORD_BYTES, load, sample_files, sample_records
+from app.load import MAX_RECORD_BYTES, Record, load, sample_files, sample_records
 from runtime.errors import BrokerUnavailable
 from runtime.kafka.connection import KafkaConnection
 from runtime.kafka.topics import create_missing, inputs_of
@@ -142,7 +142,7 @@ async def test_a_malformed_line_is_named_before_anything_is_done(tmp_path: Path,
 async def test_events_whose_keys_are_read_have_one_in_each_line(tmp_path: Path) -> None:
     events = tmp_path / "events"
     events.write_text("alice|view | buy\nbob|\n")
-    assert sample_records(PATTERNS, "events-topic", events) == [(b"alice", b"view | buy"), (b"bob", None)]
+    assert sample_records(PATTERNS, "events-topic", events) == [Record(b"alice", b"view | buy"), Record(b"bob", None)]
     events.write_text("view\n")
     with pytest.raises(SetupError, match="line 1 has no key: write key"):
         await load(KafkaConnection("127.0.0.1:1"), PATTERNS, [("events-topic", events)])

@@ -10,7 +10,7 @@ from runtime.declaration import Store
 from runtime.errors import StateUnusable
 from runtime.kafka.partitioner import partition_for
 from runtime.keys import KeyValue
-from runtime.serving.view import PartitionStatus, Range, Rendered, Role, View, Watcher, tagged
+from runtime.serving.view import Cut, PartitionStatus, Range, Rendered, Role, View, Watcher, tagged
 
 Entry = dict[str, Any]
 Boards = Mapping[int, list[Entry]]
@@ -79,13 +79,13 @@ class FakeView(View):
         """Return what was set, or that there is no copy."""
         return self.statuses.get(partition, ABSENT)
 
-    def get(self, key: KeyValue, limit: int | None = None) -> Rendered | None:
+    def get(self, key: KeyValue, cut: Cut = None) -> Rendered | None:
         """Return the row of a key, or None when there is none to show."""
         self._read()
         row = self.shared_rows.get(key)
-        return tagged(_body(row, limit)) if row else None
+        return tagged(_body(row, _entries(cut))) if row else None
 
-    def rows(self, partitions: Iterable[int], within: Range, limit: int | None = None) -> list[tuple[KeyValue, bytes]]:
+    def rows(self, partitions: Iterable[int], within: Range, cut: Cut = None) -> list[tuple[KeyValue, bytes]]:
         """Return the rows to show, in the order of the range."""
         self._read()
         wanted = set(partitions)
@@ -100,7 +100,7 @@ class FakeView(View):
             ),
             reverse=within.descending,
         )
-        return [(key, _body(self.shared_rows[key], limit)) for key in keys[: within.most]]
+        return [(key, _body(self.shared_rows[key], _entries(cut))) for key in keys[: within.most]]
 
     def count(self, partitions: Iterable[int]) -> int:
         """Return how many rows there are to show."""
@@ -125,6 +125,10 @@ class FakeView(View):
     def _read(self) -> None:
         if self.unreadable:
             raise StateUnusable("/state/secret: DB already closed")
+
+
+def _entries(cut: Cut) -> int | None:
+    return cut if isinstance(cut, int) else None
 
 
 def _body(row: Any, limit: int | None) -> bytes:

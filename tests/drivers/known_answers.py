@@ -2,11 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 BOARD_1: Final = [("Isabelle", 3, 4000.0), ("Mitch", 2, 2000.0), ("Elyse", 1, 1000.0)]
 """The board of product 1 in the leaderboard's own sample: name, id and score of each player."""
+
+
+def _windows(
+    key: Mapping[str, str], size_s: int, every_s: int, runs: Sequence[tuple[str, str, Mapping[str, float]]]
+) -> list[dict[str, Any]]:
+    """Return rows of windows: of each run those that begin at its first time, at its last, and between."""
+    rows = []
+    for first, last, values in runs:
+        start, end = (datetime.fromisoformat(f"2026-11-25T{time}Z") for time in (first, last))
+        while start <= end:
+            times = {"windowStart": start, "windowEnd": start + timedelta(seconds=size_s)}
+            said = {name: f"{time:%Y-%m-%dT%H:%M:%S}.000Z" for name, time in times.items()}
+            rows.append({**key, **said, **values})
+            start += timedelta(seconds=every_s)
+    return rows
+
+
+def _hours(product: str, *runs: tuple[str, str, float]) -> list[dict[str, Any]]:
+    return _windows({"product": product}, 3600, 300, [(first, last, {"total": total}) for first, last, total in runs])
+
+
+def _five_seconds(browser: str, *runs: tuple[str, str, int]) -> list[dict[str, Any]]:
+    of_runs = [(f"09:00:{first}", f"09:00:{last}", {"actions": actions}) for first, last, actions in runs]
+    return _windows({"browserHash": browser}, 5, 2, of_runs)
+
 
 ANSWERS: Final[Mapping[str, Mapping[str, list[dict[str, Any]]]]] = {
     "word-count": {
@@ -51,6 +77,19 @@ ANSWERS: Final[Mapping[str, Mapping[str, list[dict[str, Any]]]]] = {
             {"product": "Die Hard", "total": 30.0},
             {"product": "The Big Lebowski", "total": 12.51},
             {"product": "The Godfather", "total": 15.0},
+        ]
+    },
+    "hourly-sales": {
+        "hourly-sales-store": [
+            *_hours("Die Hard", ("08:10", "08:55", 15.0), ("09:00", "09:05", 34.5), ("09:10", "09:55", 19.5)),
+            *_hours("The Big Lebowski", ("09:25", "09:40", 12.5), ("09:45", "10:20", 12.51), ("10:25", "10:40", 0.01)),
+            *_hours("The Godfather", ("08:40", "09:35", 15.0), ("10:00", "10:55", 20.0)),
+        ]
+    },
+    "browser-windows": {
+        "counterStore": [
+            *_five_seconds("b1", ("00", "00", 1), ("02", "04", 3), ("06", "06", 2), ("08", "08", 1)),
+            *_five_seconds("b2", ("02", "06", 1), ("16", "16", 1), ("18", "18", 2), ("20", "20", 3), ("22", "22", 1)),
         ]
     },
     "orders": {

@@ -7,7 +7,7 @@ at their own key.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -64,7 +64,7 @@ class Highest(Values):
     def parts(self, rows: DataFrame) -> list[Column]:
         raise NotImplementedError
 
-    def parts_of_published(self, published: DataFrame) -> DataFrame:
+    def parts_of_published(self, published: DataFrame, keys: Sequence[str]) -> DataFrame:
         raise NotImplementedError
 
     def aggregates(self) -> list[Column]:

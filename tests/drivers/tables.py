@@ -14,7 +14,7 @@ from runtime.errors import StateUnusable
 from runtime.serving.in_memory import TOPIC_ID, GivenRecord
 from runtime.stores.global_table import GlobalTable
 from runtime.stores.memory import MemoryStores
-from runtime.stores.protocol import Fill, StateStore
+from runtime.stores.protocol import NO_DATES, Fill, StateStore
 
 SENSORS = Table("sensors", key=Key("sensor_id", Int64), fields={"name": Text}, key_field="id")
 
@@ -116,7 +116,12 @@ class FailingStore:
         self._write = store.write
         store.write = self.write  # type: ignore[method-assign]
 
-    def write(self, changes: Mapping[bytes, bytes | None], fill: Fill) -> None:  # noqa: ARG002  # as a store has it
+    def write(
+        self,
+        changes: Mapping[bytes, bytes | None],  # noqa: ARG002  # as a store has it
+        fill: Fill,  # noqa: ARG002
+        dates: Mapping[bytes, bool] = NO_DATES,  # noqa: ARG002
+    ) -> None:
         """Fail once."""
         self._store.write = self._write  # type: ignore[method-assign]
         raise StateUnusable("No space left on device")

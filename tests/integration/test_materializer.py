@@ -31,7 +31,7 @@ from runtime.records import NOT_AN_ID
 from runtime.results import Made, Result
 from runtime.serving.view import Range
 from runtime.stores.memory import MemoryStores
-from runtime.stores.protocol import Fill, StateStore
+from runtime.stores.protocol import NO_DATES, Fill, StateStore
 from tests.drivers.eventually import eventually, measured
 from tests.drivers.ports import free_port
 from tests.drivers.readings import PEAKS, names_and_levels, result
@@ -605,10 +605,12 @@ class FullDisk(MemoryStores):
         store = super().open(name, partition)
         write = store.write
 
-        def write_or_fail(changes: Mapping[bytes, bytes | None], fill: Fill) -> None:
+        def write_or_fail(
+            changes: Mapping[bytes, bytes | None], fill: Fill, dates: Mapping[bytes, bool] = NO_DATES
+        ) -> None:
             if self.full:
                 raise StateUnusable("no space left on device")
-            write(changes, fill)
+            write(changes, fill, dates)
 
         store.write = write_or_fail  # type: ignore[method-assign]
         return store
@@ -704,10 +706,10 @@ class WatchedWrites(MemoryStores):
     def _watch(self, store: StateStore) -> None:
         write = store.write
 
-        def noted(changes: Mapping[bytes, bytes | None], fill: Fill) -> None:
+        def noted(changes: Mapping[bytes, bytes | None], fill: Fill, dates: Mapping[bytes, bool] = NO_DATES) -> None:
             if changes:
                 self.noted.append((len(changes), self.turn))
-            write(changes, fill)
+            write(changes, fill, dates)
 
         store.write = noted  # type: ignore[method-assign]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -136,7 +136,7 @@ class Places(Values):
         weight = F.lit(1).cast("bigint").alias("part_weight")
         return [F.col("entry").alias("part_entry"), F.col("known").alias("part_known"), weight]
 
-    def parts_of_published(self, published: DataFrame) -> DataFrame:
+    def parts_of_published(self, published: DataFrame, keys: Sequence[str]) -> DataFrame:  # noqa: ARG002  # by name
         from pyspark.sql import functions as F
 
         lists = {
@@ -161,12 +161,12 @@ class Places(Values):
         own = F.lit(generation).cast("bigint").alias("generation")
         return [own, _published("known"), _published("pending"), F.col("pending_lost")]
 
-    def uncovered(self, rows: DataFrame, seed: DataFrame, key: str) -> DataFrame:
+    def uncovered(self, rows: DataFrame, seed: DataFrame, keys: Sequence[str]) -> DataFrame:
         """Return the rows whose entries are not in the seed: the state holds an entry once for each time it saw it."""
         from pyspark.sql import functions as F
 
-        of_seed = seed.where("part_entry IS NOT NULL").select(F.col(key), F.col("part_entry").alias("entry")).distinct()
-        return rows.join(F.broadcast(of_seed), [key, "entry"], "left_anti")
+        of_seed = seed.where("part_entry IS NOT NULL").select(*keys, F.col("part_entry").alias("entry")).distinct()
+        return rows.join(F.broadcast(of_seed), [*keys, "entry"], "left_anti")
 
     # Python
 

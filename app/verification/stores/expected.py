@@ -129,7 +129,8 @@ class StoresExpectation:
         results = Results(store, sources, generation=1)
         joined = tables_in_memory(self._spark.session, self._topology, store, tables)
         events = usable(self._topology.events.judge(records))
-        return results.of_parts(results.parts(rows_of(self._topology, store, events, joined)))
+        rows = results.in_windows(rows_of(self._topology, store, events, joined))
+        return results.of_parts(results.parts(rows))
 
 
 def _rows(shown: InMemory, store: Store) -> list[Any]:

@@ -161,6 +161,7 @@ def test_a_count_replaces_what_it_covers_and_never_goes_back() -> None:
     def held() -> bytes:
         record = copy.record("hello", 0)
         assert record is not None
+        assert record.value is not None
         return record.value
 
     driver.publish("counts-store", "hello", count(5, p0=4, p1=7))

@@ -256,6 +256,7 @@ def test_a_file_says_what_people_look_for(generations: Generations) -> None:
         "number": 1,
         "token": generation.token,
         "seeded": True,
+        "stream_ms": None,
         "origin": {
             "topic_ids": IDS,
             "version": 1,

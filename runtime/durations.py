@@ -1,0 +1,19 @@
+"""Lengths of time as declarations write them: `5 seconds`, `1 hour`."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_DURATION: Final = re.compile(r"([1-9][0-9]{0,3}) (second|minute|hour|day)s?")
+_SECONDS: Final = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400}
+
+
+def seconds_of(text: object) -> int | None:
+    """Return how many seconds a text says, 1 to 9,999 of a unit; None when it says no length of time.
+
+    >>> seconds_of("5 minutes"), seconds_of("1 day"), seconds_of("soon")
+    (300, 86400, None)
+    """
+    found = _DURATION.fullmatch(text) if isinstance(text, str) else None
+    return None if found is None else int(found[1]) * _SECONDS[found[2]]

@@ -1,0 +1,82 @@
+"""The view of a store with windows, by key: the windows of a key as one list, the oldest first.
+
+rows by key and window ─▶ by key: [{"word":"hello","windowStart":…,"windowEnd":…,"count":2}, …]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from runtime.keys import KeyType, KeyValue
+from runtime.serving.local_view import LocalView
+from runtime.serving.view import EVERYTHING, Cut, PartitionStatus, Range, Rendered, Span, View, Watcher, tagged
+from runtime.windows import first_of, last_of
+
+
+class WindowedView(View):
+    """Rows by key, made of those by key and window when they are read. A key with no window is not there.
+
+    Args:
+        by_row: the rows by key and window.
+    """
+
+    def __init__(self, by_row: LocalView) -> None:
+        self.store = by_row.store
+        self._by_row = by_row
+
+    @property
+    def key_type(self) -> KeyType:
+        return self.store.key.type
+
+    @property
+    def by_row(self) -> View:
+        return self._by_row
+
+    @property
+    def version(self) -> int:
+        return self._by_row.version
+
+    @property
+    def partition_count(self) -> int:
+        return self._by_row.partition_count
+
+    def partition_for(self, key: KeyValue) -> int:
+        return self.store.partition_for(key, self.partition_count or 1)
+
+    def status(self, partition: int) -> PartitionStatus:
+        return self._by_row.status(partition)
+
+    def get(self, key: KeyValue, cut: Cut = None) -> Rendered | None:
+        """Return the windows of a key that begin within a span; an empty list when there are only others."""
+        first, last = (cut.first_ms, cut.last_ms) if isinstance(cut, Span) else (None, None)
+        lowest, highest = first_of(key), last_of(key)
+        within = Range(
+            lowest if first is None else lowest._replace(start_ms=first),
+            highest if last is None else highest._replace(start_ms=last + 1),
+        )
+        found = self._rows(key, within)
+        if not found and (cut is None or not self._rows(key, Range(lowest, highest, most=1))):
+            return None
+        return tagged(b"[%b]" % b",".join(found))
+
+    def rows(self, partitions: Iterable[int], within: Range, cut: Cut = None) -> list[tuple[KeyValue, bytes]]:
+        found: dict[KeyValue, list[bytes]] = {}
+        keys = within._replace(
+            first=None if within.first is None else first_of(within.first),
+            end=None if within.end is None else first_of(within.end),
+            most=None,
+        )
+        for row_key, body in self._by_row.rows(partitions, keys):
+            found.setdefault(row_key.key, []).append(body)
+        most = list(found)[: within.most]
+        whole = ((key, self.get(key, cut)) for key in most)
+        return [(key, rendered.body) for key, rendered in whole if rendered is not None]
+
+    def count(self, partitions: Iterable[int]) -> int:
+        return len(self.rows(partitions, EVERYTHING))
+
+    def watch(self, watcher: Watcher) -> Callable[[], None]:
+        return self._by_row.watch(lambda row_key: watcher(None if row_key is None else row_key.key))
+
+    def _rows(self, key: KeyValue, within: Range) -> list[bytes]:
+        return [body for _, body in self._by_row.rows([self.partition_for(key)], within)]

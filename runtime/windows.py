@@ -1,0 +1,264 @@
+"""Windows: stretches of event time, each with a row of its own. All of them are in UTC, counted from 1970 on.
+
+A window is `[start, end)`. **Stream time** is how far the events of a store have come: their newest timestamp, which
+never goes back. A window that stream time has passed by `keep` is let go: it leaves Spark's state, every copy and the
+topic, and a row that comes for it after that is too late.
+
+The key of such a row is the store's key and the window's start: `hello@1795622400000` as text, in Python a `WindowKey`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from runtime.durations import seconds_of
+from runtime.errors import DeclarationError, InvalidRecord
+from runtime.keys import Int64, KeyType, KeyValue
+from runtime.records import ID_MAX, ID_MIN, parse_id
+from runtime.types import check_timestamp
+
+WINDOW_START: Final = "windowStart"
+WINDOW_END: Final = "windowEnd"
+"""The columns of a row that say of which window it is."""
+
+_MOST_OF_ONE: Final = 1_000
+"""An event lies in so many windows at most."""
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_NO_GRACE: Final = "0 seconds"
+_START_BYTES: Final = 8
+_END_OF_KEY: Final = b"\x00\x00"
+_NUL: Final = b"\x00\x01"
+
+
+STREAM_TIME_KEY: Final = b"@"
+"""The key of the records of a result topic that tell stream time. It is no key of a window."""
+_STREAM_TIME: Final = "stream_ms"
+
+
+class WindowKey(NamedTuple):
+    """The key of a row of one window.
+
+    Attributes:
+        key: of the store.
+        start_ms: when the window begins, in milliseconds from 1970.
+    """
+
+    key: KeyValue
+    start_ms: int
+
+
+class Windows(ABC):
+    """Windows of one length that begin at equal distances: `Tumbling` and `Hopping`."""
+
+    size: str
+    every: str
+    keep: str
+    grace: str
+
+    def __post_init__(self) -> None:
+        for name in ("size", "every", "keep", "grace"):
+            given = getattr(self, name)
+            if seconds_of(given) is None and (name, given) != ("grace", _NO_GRACE):
+                raise DeclarationError(
+                    f'{self} has {name} {given!r}: give a length of time, as "5 seconds", "10 minutes" or "1 day"'
+                )
+        if self.every_ms > self.size_ms:
+            raise DeclarationError(
+                f"{self} has windows of {self.size} every {self.every}: what lies between is in none"
+            )
+        if self.size_ms > _MOST_OF_ONE * self.every_ms:
+            raise DeclarationError(f"{self} has an event in more than {_MOST_OF_ONE} windows: begin them less often")
+        if self.grace_ms > self.keep_ms:
+            raise DeclarationError(
+                f"{self} has a grace of {self.grace}, and keeps windows for {self.keep}: keep longer"
+            )
+
+    @property
+    def size_ms(self) -> int:
+        """How long a window is, in milliseconds."""
+        return _ms(self.size)
+
+    @property
+    def every_ms(self) -> int:
+        """How long after one window the next begins, in milliseconds."""
+        return _ms(self.every)
+
+    @property
+    def keep_ms(self) -> int:
+        """How long a window is kept after its end, in milliseconds."""
+        return _ms(self.keep)
+
+    @property
+    def grace_ms(self) -> int:
+        """How long after its end a window may change, in milliseconds."""
+        return _ms(self.grace)
+
+    def starts(self, at_ms: int) -> list[int]:
+        """Return when the windows begin that an instant lies in, ascending; all in milliseconds from 1970."""
+        last = at_ms - at_ms % self.every_ms
+        return list(range(last, at_ms - self.size_ms, -self.every_ms))[::-1]
+
+    def end_ms(self, start_ms: int) -> int:
+        """Return when a window ends; both in milliseconds from 1970."""
+        return start_ms + self.size_ms
+
+    def last_let_go(self, stream_ms: int) -> int:
+        """Return the start of the last window that is let go when stream time is `stream_ms`; both in milliseconds.
+
+        It need not be one at which a window begins.
+        """
+        return stream_ms - self.keep_ms - self.size_ms
+
+
+@dataclass(frozen=True)
+class Hopping(Windows):
+    """Windows that overlap: an event lies in several.
+
+    >>> Hopping("5 seconds", "2 seconds", keep="1 minute").starts(4_000)
+    [0, 2000, 4000]
+
+    Attributes:
+        size: how long a window is, as in "5 minutes": seconds, minutes, hours or days.
+        every: how long after one window the next begins, at most `size`.
+        keep: how long a window is kept after its end, in stream time. The times of the source's partitions may be so
+            far apart while events come: what is further behind is too late.
+        grace: how long after its end a window may change, in stream time, as its readers are told; at most `keep`.
+    """
+
+    size: str
+    every: str
+    keep: str = "1 day"
+    grace: str = "0 seconds"
+
+
+@dataclass(frozen=True)
+class Tumbling(Windows):
+    """Windows one behind the other: an event lies in one.
+
+    >>> Tumbling("1 hour", keep="2 days").starts(5_400_000)
+    [3600000]
+
+    Attributes:
+        size: how long a window is; see `Hopping`, for the others as well.
+        keep: how long a window is kept after its end.
+        grace: how long after its end a window may change.
+    """
+
+    size: str
+    keep: str = "1 day"
+    grace: str = "0 seconds"
+
+    @property
+    def every(self) -> str:  # type: ignore[override]
+        """How long after one window the next begins: as long as a window is."""
+        return self.size
+
+
+@lru_cache
+def window_key(of: KeyType, every_ms: int) -> KeyType:
+    """Return the type of the keys of windows: `WindowKey` in Python, and in order of key and start.
+
+    >>> keys = window_key(Int64, 2_000)
+    >>> keys.parse("7@4000"), keys.text(WindowKey(7, 4_000))
+    (WindowKey(key=7, start_ms=4000), '7@4000')
+
+    Args:
+        of: the type of the store's keys.
+        every_ms: windows begin at the multiples of it.
+    """
+
+    def parse(text: str) -> WindowKey:
+        key, _, start = text.rpartition("@")
+        start_ms = parse_id(start)
+        if start_ms % every_ms:
+            raise InvalidRecord("not a window", f"none begins at {start_ms}")
+        return WindowKey(of.parse(key), start_ms)
+
+    def encode(key: WindowKey) -> bytes:
+        return _first_bytes(of, key.key) + Int64.encode(key.start_ms)
+
+    def decode(encoded: bytes) -> WindowKey:
+        return WindowKey(_key_of(of, encoded[:-_START_BYTES]), Int64.decode(encoded[-_START_BYTES:]))
+
+    return replace(
+        of,
+        name=f"{of.name} and window",
+        parse=parse,
+        text=lambda key: f"{of.text(key.key)}@{key.start_ms}",
+        encode=encode,
+        decode=decode,
+    )
+
+
+def first_of(key: KeyValue) -> WindowKey:
+    """Return the key below those of all windows of a key, or the lowest of them."""
+    return WindowKey(key, ID_MIN)
+
+
+def last_of(key: KeyValue) -> WindowKey:
+    """Return the key above those of all windows of a key."""
+    return WindowKey(key, ID_MAX)
+
+
+def time_text(ms: int) -> str:
+    """Return an instant as rows have it.
+
+    >>> time_text(1_795_622_400_000)
+    '2026-11-25T16:00:00.000Z'
+
+    Args:
+        ms: in milliseconds from 1970, of the years 1 to 9999.
+    """
+    return check_timestamp(ms)
+
+
+def ms_of(time: str) -> int:
+    """Return an instant in milliseconds from 1970.
+
+    >>> ms_of("2026-11-25T16:00:00.000Z")
+    1795622400000
+
+    Args:
+        time: as `time_text` returns it.
+    """
+    return (datetime.fromisoformat(time) - _EPOCH) // timedelta(milliseconds=1)
+
+
+def stream_time_headers(stream_ms: int) -> list[tuple[str, bytes]]:
+    """Return the headers of a record that tells stream time, in milliseconds from 1970. Its value is null."""
+    return [(_STREAM_TIME, str(stream_ms).encode())]
+
+
+def stream_time_of(headers: Iterable[tuple[str, bytes]]) -> int:
+    """Return the stream time that the headers of such a record tell.
+
+    >>> stream_time_of(stream_time_headers(1_795_622_400_000))
+    1795622400000
+
+    Raises:
+        InvalidRecord: they tell none.
+    """
+    return parse_id((dict(headers).get(_STREAM_TIME) or b"").decode("ascii", "replace"))
+
+
+def _first_bytes(of: KeyType, key: KeyValue) -> bytes:
+    # All keys of integers are of one length. A text ends with two zeros, which stand before whatever a longer one has.
+    encoded = of.encode(key)
+    return encoded if of is Int64 else encoded.replace(b"\x00", _NUL) + _END_OF_KEY
+
+
+def _key_of(of: KeyType, encoded: bytes) -> KeyValue:
+    if of is Int64:
+        return of.decode(encoded)
+    if not encoded.endswith(_END_OF_KEY):
+        raise ValueError(f"{encoded!r} is no key of a window")
+    return of.decode(encoded[: -len(_END_OF_KEY)].replace(_NUL, b"\x00"))
+
+
+def _ms(text: str) -> int:
+    return (seconds_of(text) or 0) * 1000
