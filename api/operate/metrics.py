@@ -201,6 +201,7 @@ def _stream(status: StreamStatus, measures: Measures, names: MetricNames) -> Ite
     yield _counter(*names.events, status.events if held else None)
     invalid = status.invalid if held else None
     yield _counter(*names.unusable, invalid)
+    yield _counter("late_rows", "Rows that came too late for their window.", status.late if held else None)
     behind = status.behind if status.batch_ended_at_s else None
     yield _gauge(*names.waiting, behind)
     yield _gauge(*names.uncommitted, measures.uncommitted)
