@@ -131,10 +131,15 @@ class Fields(Values):
 
     def parse(self, value: bytes) -> dict[str, Any]:
         fields = json_object(value, exact=True)
+        checked = {}
         try:
-            return {name: _checked(each, fields.get(name)) for name, each in self.values.items()}
+            for name, each in self.values.items():
+                if (said := fields.get(name)) is None and not each.nullable:
+                    raise TypeError(f"null is no {type(each).__name__}")
+                checked[name] = None if said is None else each.check(said)
         except (KeyError, TypeError, ValueError, ArithmeticError) as error:
             raise InvalidRecord("not a result", repr(error)) from error
+        return checked
 
     def to_json(self, values: Any) -> bytes:
         return json_bytes(
@@ -158,14 +163,6 @@ class Fields(Values):
 
     def merge(self, held: Any, new: Any) -> dict[str, Any]:
         return {name: _merged(value, held[name], new[name]) for name, value in self.values.items()}
-
-
-def _checked(value: Value, said: Any) -> Any:
-    if said is not None:
-        return value.check(said)
-    if not value.nullable:
-        raise TypeError(f"null is no {type(value).__name__}")
-    return None
 
 
 def _merged(value: Value, held: Any, new: Any) -> Any:
