@@ -52,8 +52,6 @@ class _Fields(NamedTuple):
 class Made:
     """Of what a result is made.
 
-    What a record or a store says of it is read when somebody asks: a restore keeps most records without that.
-
     Attributes:
         generation: of the checkpoint that it comes from; a later one begins with what was published.
         version: of the store.
@@ -76,14 +74,6 @@ class Made:
         self._line = b""
 
     @classmethod
-    def of_line(cls, line: bytes) -> Made:
-        """Return what the line of another one says."""
-        made = cls.__new__(cls)
-        made._fields = None
-        made._line = line  # noqa: SLF001  # its own
-        return made
-
-    @classmethod
     def of_headers(cls, headers: Headers) -> Made | None:
         """Return what the headers of a record say; None when they say nothing.
 
@@ -96,7 +86,7 @@ class Made:
         try:
             numbers, offsets = b",".join(_numbers_of(found)), found.get("offsets", b"{}")
             if _PLAIN_NUMBERS.fullmatch(numbers) and _PLAIN_OFFSETS.fullmatch(offsets):
-                return cls.of_line(b"[%b,%b]" % (numbers, offsets))
+                return _Said(b"[%b,%b]" % (numbers, offsets))
         except (KeyError, TypeError):
             # One is not there, or null.
             pass
@@ -113,15 +103,22 @@ class Made:
 
     def to_headers(self) -> list[tuple[str, bytes]]:
         """Return the headers that say this."""
-        *numbers, offsets = self._read
+        *numbers, offsets = self.fields
         said = [(name, b"%d" % number) for name, number in zip(_NUMBERS, numbers, strict=True) if number is not None]
         return [*said, ("offsets", _offsets_text(offsets))]
+
+    @property
+    def fields(self) -> _Fields:
+        """The attributes, in their order."""
+        if self._fields is None:
+            self._fields = _Fields(*_DECODER.decode(self._line.decode()))
+        return self._fields
 
     @property
     def line(self) -> bytes:
         """The same as JSON in one line: what a store keeps."""
         if not self._line:
-            generation, version, events, newest_ms, offsets = self._read
+            generation, version, events, newest_ms, offsets = self.fields
             # By hand: each result that was merged is written so.
             newest = b"null" if newest_ms is None else b"%d" % newest_ms
             self._line = b"[%d,%d,%d,%b,%b]" % (generation, version, events, newest, _offsets_text(offsets))
@@ -129,28 +126,29 @@ class Made:
 
     @property
     def generation(self) -> int:
-        return self._read.generation
+        return self.fields.generation
 
     @property
     def version(self) -> int:
-        return self._read.version
+        return self.fields.version
 
     @property
     def events(self) -> int:
-        return self._read.events
+        return self.fields.events
 
     @property
     def newest_ms(self) -> int | None:
-        return self._read.newest_ms
+        return self.fields.newest_ms
 
     @property
     def offsets(self) -> Offsets:
-        return self._read.offsets
+        return self.fields.offsets
 
     def covers(self, other: Made) -> bool:
         """Return whether every event of the other is in this one, by the offsets."""
+        own = self.offsets
         return all(
-            self.offsets.get(topic_id, {}).get(partition, -1) >= offset
+            own.get(topic_id, {}).get(partition, -1) >= offset
             for topic_id, partitions in other.offsets.items()
             for partition, offset in partitions.items()
         )
@@ -158,18 +156,26 @@ class Made:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Made):
             return NotImplemented
-        return bool(self._line and self._line == other._line) or self._read == other._read
+        return self.line == other.line or self.fields == other.fields
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return repr(self._read).replace(_Fields.__name__, Made.__name__)
+        return repr(self.fields).replace(_Fields.__name__, Made.__name__)
 
-    @property
-    def _read(self) -> _Fields:
-        if self._fields is None:
-            self._fields = _Fields(*_DECODER.decode(self._line.decode()))
-        return self._fields
+
+class _Said(Made):
+    """What a record or a store says, read when somebody asks: a restore keeps most records without that.
+
+    Args:
+        line: in the form that is known to be right.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, line: bytes) -> None:
+        self._fields = None
+        self._line = line
 
 
 class Result(NamedTuple):
@@ -247,7 +253,7 @@ def values_of(stored: bytes) -> bytes:
 
 def made_of(stored: bytes) -> Made:
     """Return of what it is made what a store keeps."""
-    return Made.of_line(stored[: stored.index(b"\n")])
+    return _Said(stored[: stored.index(b"\n")])
 
 
 def from_stored(values: Values, stored: bytes) -> Result:
