@@ -358,3 +358,11 @@ def test_a_record_without_a_generation_is_none_of_ours() -> None:
 def test_values_that_cannot_be_are_refused(value: bytes) -> None:
     with pytest.raises(InvalidRecord):
         results.parse(COUNTS, value, Made(1).to_headers())
+
+
+def test_a_value_says_the_same_each_time_and_is_refused_each_time() -> None:
+    long = b'{"count":2,"of another version":"%b"}' % (b"x" * 100)
+    for _ in range(3):
+        assert COUNTS.parse(b'{"count":2}') == COUNTS.parse(long) == {"count": 2}
+        with pytest.raises(InvalidRecord):
+            COUNTS.parse(b'{"count":null}')
