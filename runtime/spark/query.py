@@ -42,6 +42,7 @@ class BatchReport(NamedTuple):
         began_ms: what its clock says, in milliseconds from 1970; None where that is not known.
         watermark_ms: Spark's event-time bound in it, in milliseconds from 1970; None without one.
         late: rows that came for windows which this bound had passed, and so were left out.
+        state_rows: how many rows Spark's state has after it.
     """
 
     batch: int
@@ -55,10 +56,12 @@ class BatchReport(NamedTuple):
     began_ms: int | None = None
     watermark_ms: int | None = None
     late: int = 0
+    state_rows: int = 0
 
     @classmethod
     def of(cls, progress: Mapping[str, Any]) -> BatchReport:
         """Return the report that Spark's progress event, as JSON, is."""
+        states = progress.get("stateOperators", ())
         # A batch without data has no observed metrics.
         observed = progress.get("observedMetrics", {})
         events = observed.get(EVENTS, {})
@@ -74,7 +77,8 @@ class BatchReport(NamedTuple):
             duration_s=progress["batchDuration"] / 1000,
             began_ms=_milliseconds(progress.get("timestamp")),
             watermark_ms=_milliseconds(progress.get("eventTime", {}).get("watermark")),
-            late=sum(each.get("numRowsDroppedByWatermark", 0) for each in progress.get("stateOperators", ())),
+            late=sum(each.get("numRowsDroppedByWatermark", 0) for each in states),
+            state_rows=sum(each.get("numRowsTotal", 0) for each in states),
         )
 
     def judged(self, topic_ids: Mapping[str, str]) -> Iterator[Judged]:

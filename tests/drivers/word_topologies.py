@@ -123,3 +123,7 @@ def _on_its_own(store: Store, name: str) -> Store:
 
 SEVERAL = word_count("several")
 """For `serve`, which runs a topology by its name in a module."""
+
+
+IN_WINDOWS = words_in_windows("windowed")
+"""For instances, which are told the name of a value."""
