@@ -25,7 +25,7 @@ from runtime.spark.plan_check import check_declared
 from runtime.spark.rows import unusable
 from runtime.stream.tables import tables_in_memory
 from runtime.table_records import parse_row
-from runtime.testing.frames import EPOCH, Record, ResultRecord, StoreOnFrames, records_frame
+from runtime.testing.frames import EPOCH, EPOCH_MS, Record, ResultRecord, StoreOnFrames, records_frame
 from runtime.testing.session import session_for_tests
 
 
@@ -74,6 +74,7 @@ class TopologyDriver:
         self._offsets: dict[tuple[str, int], int] = {}
         self._waiting: list[Record] = []
         self._published: dict[str, dict[bytes, ResultRecord]] = {store.name: {} for store in topology.stores}
+        self._as_of_ms = EPOCH_MS
         self._dead_letters: list[DeadLetter] = []
 
     def send(self, topic: str, *values: Any, key: Any = None, partition: int = 0) -> None:
@@ -100,6 +101,7 @@ class TopologyDriver:
             key_bytes, value_bytes = _encoded(key), _encoded(value)
             if topic in sources:
                 at_ms = (self.now - EPOCH) // timedelta(milliseconds=1)
+                self._as_of_ms = max(self._as_of_ms, EPOCH_MS + at_ms)
                 self._waiting.append(Record(value_bytes, partition, offset, at_ms, key_bytes, topic))
             else:
                 self._change_table(topic, offset, key_bytes, value_bytes)
@@ -162,6 +164,7 @@ class TopologyDriver:
                 partitions=max(source.partitions for source in self.topology.sources),
                 joined=tables_in_memory(self._session, self.topology, store, LocalTables(self._shown.copies)),
                 stream_ms=self._stream_ms(store),
+                as_of_ms=self._as_of_ms,
             )
             on_frames.seed = on_frames.seed_of(list(published.values())) if published else None
             made = on_frames.records(records)
@@ -183,7 +186,7 @@ class TopologyDriver:
     def _note_unusable(self, records: list[Record]) -> None:
         frame = records_frame(self._session, records)
         by_place = {(record.topic, record.partition, record.offset): record for record in records}
-        for found in unusable(self.topology, self.topology.stores[0], frame).collect():
+        for found in unusable(self.topology, self.topology.stores[0], frame, self._as_of_ms).collect():
             topic = found.asDict().get("topic", self.topology.events.topic)
             value = by_place[topic, found.partition, found.offset].value
             self._dead_letters.append(DeadLetter(topic, value, found.reason))

@@ -107,6 +107,7 @@ class StoreOnFrames:
         seed: the parts that the generation begins with.
         narrow: leaves out events that change nothing.
         stream_ms: the stream time that the generation began with.
+        as_of_ms: the clock by which it is told which records are of the future; by default that of the machine.
         name: of the store; by default the first.
     """
 
@@ -119,6 +120,7 @@ class StoreOnFrames:
     seed: DataFrame | None = None
     narrow: Callable[[DataFrame], DataFrame] = as_they_are
     stream_ms: int | None = None
+    as_of_ms: int | None = None
     name: str | None = None
 
     @property
@@ -136,7 +138,7 @@ class StoreOnFrames:
 
     def query(self, records: Records) -> DataFrame:
         """Return the result records of source records, the seed merged into them."""
-        looked_at = judged(self.topology, records_frame(self.session, records))
+        looked_at = judged(self.topology, records_frame(self.session, records), self.as_of_ms)
         rows = rows_of(self.topology, self.store, self.narrow(usable(looked_at)), self.joined)
         if self.store.rows is not None:
             check_rows(self.store, rows)
