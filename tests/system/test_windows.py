@@ -13,6 +13,7 @@ import pytest
 
 from app.java.broker import Broker
 from runtime.windows import ms_of
+from tests.drivers.command import run_command
 from tests.drivers.counted import Counted
 from tests.drivers.instance import Instance
 from tests.drivers.replicas import Replicas, until
@@ -105,6 +106,14 @@ def test_what_is_kept_is_all_that_there_is_after_two_hundred_windows(lines: Line
     (in_state,) = re.findall(r"^leaderboard_stream_state_rows (.*)$", holder.get("/metrics").text, re.MULTILINE)
     # Spark lets them go with the batch after.
     assert float(in_state) <= len(lines.kept) + 4 * len(WORDS)
+
+
+def test_verify_computes_the_windows_that_are_kept(lines: Lines, replicas: Replicas) -> None:
+    given = {"BOOTSTRAP_SERVERS": lines.world.kafka.bootstrap_servers}
+    urls = [part for member in replicas.members for part in ("--url", member.url)]
+    done = run_command("verify", "--topology", "tests.drivers.word_topologies:IN_WINDOWS", *urls, **given)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.startswith(f"{len(lines.kept)} rows of {STORE.name} compared with"), done.stdout
 
 
 def test_a_key_is_answered_with_its_windows_at_every_instance(lines: Lines, replicas: Replicas) -> None:
