@@ -85,10 +85,9 @@ def run() -> Iterator[Figure]:
         settings = {"TOPOLOGY": "benchmarks.windows:CLICKS", **DEFAULTS}
         with Replicas(directory, broker.bootstrap_servers, **settings) as replicas:
             (instance,) = replicas.add()
+            every = f"{KEYS * WINDOWS_OF_ONE}"
             wait_until(
-                lambda: instance.get("/stores/clicks/count").json() >= KEYS * WINDOWS_OF_ONE,
-                "each key has its windows",
-                every_s=LOOK_EVERY_S,
+                lambda: instance.get("/stores/clicks/count").text == every, "all are counted", every_s=LOOK_EVERY_S
             )
             instance.wait_for_real_time()
             own = Own()
