@@ -40,7 +40,6 @@ from api.serving import ServedStore, Serving
 from runtime.declaration import Store
 from runtime.keys import KeyType, KeyValue, Text, past_prefix
 from runtime.serving.view import Range, inclusive
-from runtime.windows import first_of
 
 ROW_HEADERS: Final = {
     "X-Served-By": "host:port of the instance whose store answered",
@@ -88,9 +87,10 @@ class _ServedRoutes:
 
     def in_rows(self, keys: Range) -> Range:
         """Return the range of rows that those of a range of keys are."""
-        if self.served.store.window is None:
+        windows = self.served.store.window
+        if windows is None:
             return keys
-        first, end = (None if key is None else first_of(key) for key in (keys.first, keys.end))
+        first, end = (None if key is None else windows.first_of(key) for key in (keys.first, keys.end))
         return keys._replace(first=first, end=end)
 
     async def facts(self, *, hop: bool) -> StoreFacts:
