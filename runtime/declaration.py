@@ -299,7 +299,7 @@ class Store:
     @property
     def row_key(self) -> KeyType:
         """The type of what tells its rows apart: of the key, with a window of `runtime.windows.WindowKey`."""
-        return self.key.type if self.window is None else window_key(self.key.type, self.window.every_ms)
+        return self.key.type if self.window is None else window_key(self.key.type, self.window)
 
     def owner(self, row_key: KeyValue) -> KeyValue:
         """Return the key that a row is of, by what tells rows apart."""

@@ -5,6 +5,8 @@ cost nothing to compare and to look up.
 
 >>> Int64.parse("7"), Int64.text(7), Int64.encode(7) < Int64.encode(10)
 (7, '7', True)
+>>> Int64.following(7), Text.following("a"), Int64.following(2**63 - 1)
+(8, 'a\\x00', None)
 """
 
 from __future__ import annotations
@@ -36,12 +38,14 @@ class KeyType(ColumnType):
         text: the text of a key, in its one form.
         encode: the key as bytes; their order is the keys'.
         decode: the key that such bytes are; raises ValueError when they are none.
+        following: the lowest key above a key; None when there is none.
     """
 
     parse: Callable[[str], KeyValue]
     text: Callable[[KeyValue], str]
     encode: Callable[[KeyValue], bytes]
     decode: Callable[[bytes], KeyValue]
+    following: Callable[[KeyValue], KeyValue | None]
 
     @property
     def key_schema(self) -> dict[str, Any]:
@@ -77,6 +81,7 @@ Int64: Final = KeyType(
     text=str,
     encode=_encode_integer,
     decode=_decode_integer,
+    following=lambda key: None if key >= ID_MAX else key + 1,
 )
 """A signed 64-bit integer; the text of a key is its shortest decimal form."""
 
@@ -91,6 +96,7 @@ Text: Final = KeyType(
     text=str,
     encode=str.encode,
     decode=bytes.decode,
+    following=lambda key: f"{key}\0",
 )
 """A text; as a key it is not empty, and in order of its UTF-8 bytes, which is that of its code points."""
 
@@ -98,17 +104,6 @@ LOWEST: Final = {Int64: ID_MIN, Text: ""}
 """Below or at each key of a type."""
 HIGHEST_BYTES: Final = {Int64: _encode_integer(ID_MAX), Text: b"\xff"}
 """Above or at the bytes of each key of a type: no UTF-8 begins with this byte."""
-
-
-def following(key_type: KeyType, key: KeyValue) -> KeyValue | None:
-    """Return the lowest key above `key`; None when there is none.
-
-    >>> following(Int64, 7), following(Text, "a"), following(Int64, 2**63 - 1)
-    (8, 'a\\x00', None)
-    """
-    if key_type is Text:
-        return f"{key}\0"
-    return None if key >= ID_MAX else key + 1
 
 
 def past_prefix(prefix: str) -> str | None:

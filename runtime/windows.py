@@ -19,8 +19,8 @@ from typing import Final, NamedTuple
 from runtime.durations import seconds_of
 from runtime.errors import DeclarationError, InvalidRecord
 from runtime.keys import Int64, KeyType, KeyValue
-from runtime.records import ID_MAX, ID_MIN, parse_id
-from runtime.types import check_timestamp
+from runtime.records import parse_id
+from runtime.types import FIRST_MS, LAST_MS, check_timestamp
 
 WINDOW_START: Final = "windowStart"
 WINDOW_END: Final = "windowEnd"
@@ -107,6 +107,14 @@ class Windows(ABC):
         """Return when a window ends; both in milliseconds from 1970."""
         return start_ms + self.size_ms
 
+    def first_of(self, key: KeyValue) -> WindowKey:
+        """Return the lowest that a key of a window may be: one that begins in the year 1.
+
+        >>> Hopping("5 seconds", "2 seconds").first_of("a")
+        WindowKey(key='a', start_ms=-62135596800000)
+        """
+        return WindowKey(key, -(-FIRST_MS // self.every_ms) * self.every_ms)
+
     def last_let_go(self, stream_ms: int) -> int:
         """Return the start of the last window that is let go when stream time is `stream_ms`; both in milliseconds.
 
@@ -160,22 +168,23 @@ class Tumbling(Windows):
 
 
 @lru_cache
-def window_key(of: KeyType, every_ms: int) -> KeyType:
+def window_key(of: KeyType, windows: Windows) -> KeyType:
     """Return the type of the keys of windows: `WindowKey` in Python, and in order of key and start.
 
-    >>> keys = window_key(Int64, 2_000)
-    >>> keys.parse("7@4000"), keys.text(WindowKey(7, 4_000))
-    (WindowKey(key=7, start_ms=4000), '7@4000')
+    >>> keys = window_key(Int64, Hopping("5 seconds", "2 seconds"))
+    >>> keys.parse("7@4000"), keys.text(WindowKey(7, 4_000)), keys.following(WindowKey(7, 4_000))
+    (WindowKey(key=7, start_ms=4000), '7@4000', WindowKey(key=7, start_ms=6000))
 
     Args:
         of: the type of the store's keys.
-        every_ms: windows begin at the multiples of it.
+        windows: of the store.
     """
+    every_ms, last_ms = windows.every_ms, LAST_MS - windows.size_ms
 
     def parse(text: str) -> WindowKey:
         key, _, start = text.rpartition("@")
         start_ms = parse_id(start)
-        if start_ms % every_ms:
+        if start_ms % every_ms or not FIRST_MS <= start_ms <= last_ms:
             raise InvalidRecord("not a window", f"none begins at {start_ms}")
         return WindowKey(of.parse(key), start_ms)
 
@@ -192,17 +201,8 @@ def window_key(of: KeyType, every_ms: int) -> KeyType:
         text=lambda key: f"{of.text(key.key)}@{key.start_ms}",
         encode=encode,
         decode=decode,
+        following=lambda key: WindowKey(key.key, key.start_ms + every_ms),
     )
-
-
-def first_of(key: KeyValue) -> WindowKey:
-    """Return the key below those of all windows of a key, or the lowest of them."""
-    return WindowKey(key, ID_MIN)
-
-
-def last_of(key: KeyValue) -> WindowKey:
-    """Return the key above those of all windows of a key."""
-    return WindowKey(key, ID_MAX)
 
 
 def time_text(ms: int) -> str:

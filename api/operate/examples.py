@@ -9,7 +9,10 @@ from typing import Any, Final
 from api.http.schemas import Column
 from api.operate.declared import columns_of, key_column, table_columns
 from runtime.declaration import Store, Table, Topology
+from runtime.windows import WINDOW_END, WINDOW_START, Windows, time_text
 
+_A_TIME_MS: Final = 1_764_061_200_000
+"""2025-11-25T09:00:00Z."""
 _OF_TYPE: Final[Mapping[str, Any]] = {"integer": 7, "number": 12.5, "boolean": True, "array": [], "object": {}}
 
 
@@ -37,7 +40,7 @@ def example_row(topology: Topology, store: Store) -> Any:
     columns = columns_of(store)
     if not columns:
         return None
-    row = _row([key_column(store.key), *columns])
+    row = {**_row([key_column(store.key)]), **_times(store.window), **_row(columns)}
     if store.show is None:
         return row
     tables = {table.topic: _OneRow(example_table_row(table)) for table in topology.tables}
@@ -47,6 +50,24 @@ def example_row(topology: Topology, store: Store) -> Any:
     except Exception:  # noqa: BLE001  # it is of somebody's own, and may take no such values
         return None
     return None if store.limits is not None and not isinstance(shown, list) else shown
+
+
+def example_row_name(store: Store) -> Any:
+    """Return what names that row among all in the store's events: its key, of a window with the start."""
+    key = example_of(key_column(store.key))
+    return key if store.window is None else f"{key}@{_start(store.window)}"
+
+
+def _times(windows: Windows | None) -> dict[str, Any]:
+    """Return the columns that say of which window a row is."""
+    if windows is None:
+        return {}
+    start_ms = _start(windows)
+    return {WINDOW_START: time_text(start_ms), WINDOW_END: time_text(windows.end_ms(start_ms))}
+
+
+def _start(windows: Windows) -> int:
+    return windows.starts(_A_TIME_MS)[-1]
 
 
 def _row(columns: Iterable[Column]) -> dict[str, Any]:

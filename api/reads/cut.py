@@ -12,10 +12,11 @@ from api.http.errors import InvalidRequest
 from api.http.parameters import limit_within
 from runtime.declaration import Store
 from runtime.serving.view import Cut, Span
-from runtime.types import Timestamp, check_timestamp
+from runtime.types import FIRST_MS, LAST_MS, Timestamp, check_timestamp
 from runtime.windows import ms_of
 
 _PARTS: Final = ("since", "until")
+_WANTED: Final = "ISO 8601 with a zone, or milliseconds from 1970"
 
 
 def _instant(text: Any) -> int:
@@ -23,28 +24,29 @@ def _instant(text: Any) -> int:
         number = int(text) if text.isascii() and text.lstrip("-").isdigit() else text
         return ms_of(check_timestamp(number))
     except (TypeError, ValueError) as error:
-        wanted = "ISO 8601 with a zone, or milliseconds from 1970"
         raise PydanticCustomError(
-            "time", "{reason}; a time is {wanted}", {"reason": str(error), "wanted": wanted}
+            "time", "{reason}; a time is {wanted}", {"reason": str(error), "wanted": _WANTED}
         ) from error
 
 
-Instant = Annotated[int | None, BeforeValidator(_instant), WithJsonSchema(dict(Timestamp.json_schema))]
+_SCHEMA: Final = {"anyOf": [dict(Timestamp.json_schema), {"type": "integer", "minimum": FIRST_MS, "maximum": LAST_MS}]}
+
+Instant = Annotated[int | None, BeforeValidator(_instant), WithJsonSchema(_SCHEMA)]
 """A time of day of a date, in milliseconds from 1970; of what, is said where it is asked for."""
 
 
 def since_of(store: Store) -> Any:
     """Return what a route says of its parameter `since`, an `Instant`."""
-    return Query(
-        description="only windows that begin at this time or later", include_in_schema=store.window is not None
-    )
+    return _query_of(store, "only windows that begin at this time or later")
 
 
 def until_of(store: Store) -> Any:
     """Return what a route says of its parameter `until`, an `Instant`."""
-    return Query(
-        description="only windows that begin at this time or earlier", include_in_schema=store.window is not None
-    )
+    return _query_of(store, "only windows that begin at this time or earlier")
+
+
+def _query_of(store: Store, meaning: str) -> Any:
+    return Query(description=f"{meaning}; {_WANTED}", include_in_schema=store.window is not None)
 
 
 def cut_within(store: Store, limit: int | None, since_ms: int | None = None, until_ms: int | None = None) -> Cut:

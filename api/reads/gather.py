@@ -21,7 +21,7 @@ from api.reads.demand import ANY, Demand, reached_among, status_among_many
 from api.reads.framing import Rows, unpack
 from runtime.cluster.host_metadata import HostInfo
 from runtime.errors import StateUnusable
-from runtime.keys import KeyType, KeyValue, following
+from runtime.keys import KeyType, KeyValue
 from runtime.serving.view import EVERYTHING, Cut, PartitionStatus, Range, View
 
 logger = logging.getLogger(__name__)
@@ -350,7 +350,7 @@ def _past(within: Range, after: KeyValue, key_type: KeyType) -> Range | None:
     """Return what of a range comes after a key in its order; None when nothing can."""
     if within.descending:
         return within._replace(end=after if within.end is None else min(within.end, after))
-    above = following(key_type, after)
+    above = key_type.following(after)
     if above is None:
         return None
     return within._replace(first=above if within.first is None else max(within.first, above))

@@ -30,7 +30,7 @@ from api.live.event_stream import Words
 from api.live.events import HOW_IT_GOES_ON, described_stream, stream_for
 from api.live.feeds import Feeds, Scope
 from api.operate.declared import columns_of, key_column, store_schema, window_of
-from api.operate.examples import example_of, example_row
+from api.operate.examples import example_of, example_row, example_row_name
 from api.reads.cut import Instant, cut_within, since_of, until_of
 from api.reads.demand import Demand, demanded
 from api.reads.framing import Rows
@@ -40,7 +40,6 @@ from api.serving import ServedStore, Serving
 from runtime.declaration import Store
 from runtime.keys import KeyType, KeyValue, Text, past_prefix
 from runtime.serving.view import Range, inclusive
-from runtime.windows import first_of
 
 ROW_HEADERS: Final = {
     "X-Served-By": "host:port of the instance whose store answered",
@@ -62,6 +61,11 @@ _NOT_NAMED: Final = ("from", "to", "prefix", "order", "page_size", "after")
 """What says which rows of all, and so nothing of those that are named."""
 NAMED_MAX: Final = 1000
 
+_ROWS: Final = "The rows; of those that are named, null where there is none"
+_ROWS_OF_WINDOWS: Final = (
+    "The rows, a window each; of keys that are named, the list of a key's rows, the oldest first, and null where there"
+    " is none"
+)
 _ONE_EVENTS: Final = (
     "`row`: the row, exactly as the route without `/events` gives it, at once and at each change; `gone`: there is no"
     " row to show. A slow client gets the newest row." + HOW_IT_GOES_ON
@@ -88,9 +92,10 @@ class _ServedRoutes:
 
     def in_rows(self, keys: Range) -> Range:
         """Return the range of rows that those of a range of keys are."""
-        if self.served.store.window is None:
+        windows = self.served.store.window
+        if windows is None:
             return keys
-        first, end = (None if key is None else first_of(key) for key in (keys.first, keys.end))
+        first, end = (None if key is None else windows.first_of(key) for key in (keys.first, keys.end))
         return keys._replace(first=first, end=end)
 
     async def facts(self, *, hop: bool) -> StoreFacts:
@@ -149,12 +154,14 @@ def _routes_of(of: _ServedRoutes, serving: Serving) -> APIRouter:
     schema = WithJsonSchema(store.key.type.key_schema)
     is_row_key = BeforeValidator(parser_of(store.row_key))
     row_schema = schema if store.window is None else WithJsonSchema({"type": "string"})
-    schema_of_row = _row_schema(store)
-    many = {"type": "array", "items": {"anyOf": [schema_of_row, {"type": "null"}]}}
+    schema_of_row, schema_of_key = _row_schema(store), _key_schema(store)
+    many = {"type": "array", "items": _any_of(schema_of_row, schema_of_key, {"type": "null"})}
     example, key_example = example_row(serving.components.topology, store), example_of(key_column(store.key))
+    example_of_key = example if store.window is None or example is None else [example]
     key_parameter = Path(description=f"a {store.key.name}, percent-encoded")
     path_schema = WithJsonSchema({**store.key.type.key_schema, "examples": [key_example]})
     is_text = store.key.type is Text
+    one, by_window = ("One row", "") if store.window is None else ("The windows of one key", " and windows")
     Demanded = Annotated[Demand, demanded(store.name)]  # noqa: N806  # a type, of this store
 
     @router.get("", summary=f"Store {store.name}")
@@ -173,11 +180,11 @@ def _routes_of(of: _ServedRoutes, serving: Serving) -> APIRouter:
 
     @router.get(
         "/keys",
-        summary=f"Rows of {store.name}, in the order of their keys, or those that are named",
+        summary=f"Rows of {store.name}, in the order of their keys{by_window}, or those that are named",
         response_class=Response,
         responses={
             200: described(
-                "The rows; of those that are named, null where there is none",
+                _ROWS if store.window is None else _ROWS_OF_WINDOWS,
                 MISSING_HEADER | _link_header(of.path) | KEEP_HEADER,
                 many,
                 None if example is None else [example],
@@ -233,10 +240,15 @@ def _routes_of(of: _ServedRoutes, serving: Serving) -> APIRouter:
 
     @router.get(
         "/keys/{key}",
-        summary=f"One row of {store.name}",
+        summary=f"{one} of {store.name}",
         response_class=Response,
         responses={
-            200: described("The row", ETAG_HEADER | ROW_HEADERS | KEEP_HEADER, schema_of_row, example),
+            200: described(
+                "The row" if store.window is None else "The rows of its windows, the oldest first",
+                ETAG_HEADER | ROW_HEADERS | KEEP_HEADER,
+                schema_of_key,
+                example_of_key,
+            ),
             304: {"description": "The row is the one that `If-None-Match` names"},
             400: _INVALID,
             404: {"description": "No such key"},
@@ -258,16 +270,16 @@ def _routes_of(of: _ServedRoutes, serving: Serving) -> APIRouter:
         "/events",
         summary=f"Every row of {store.name}, live",
         response_class=Response,
-        responses={200: described_stream(_ALL_EVENTS, _all_example(key_example, example)), 400: _INVALID},
+        responses={200: described_stream(_ALL_EVENTS, _all_example(example_row_name(store), example)), 400: _INVALID},
     )
     async def all_events(request: Request, limit: Annotated[HowMany, limit_parameter] = default_limit) -> Response:
         return stream_for(request, of.feeds_of_rows, serving.traffic, Scope(cut_within(store, limit)))
 
     @router.get(
         "/keys/{key}/events",
-        summary=f"One row of {store.name}, live",
+        summary=f"{one} of {store.name}, live",
         response_class=Response,
-        responses={200: described_stream(_ONE_EVENTS, _one_example(example)), 400: _INVALID},
+        responses={200: described_stream(_ONE_EVENTS, _one_example(example_of_key)), 400: _INVALID},
     )
     async def events_of(
         request: Request,
@@ -374,3 +386,13 @@ def _row_schema(store: Store) -> dict[str, Any]:
     if store.show is not None:
         return {}
     return store_schema(store)
+
+
+def _key_schema(store: Store) -> dict[str, Any]:
+    """Return the JSON Schema of what a key has: a row, or a list of those of its windows."""
+    row = _row_schema(store)
+    return row if store.window is None else {"type": "array", "items": row}
+
+
+def _any_of(*schemas: dict[str, Any]) -> dict[str, Any]:
+    return {"anyOf": [schema for at, schema in enumerate(schemas) if schema not in schemas[:at]]}

@@ -58,21 +58,22 @@ async function detailOf(response) {
 }
 
 const asText = new Set();
-let integers = /$^/;
+let numbers = /$^/;
 
-/** Have fields of these names read as text, too: they are 64-bit integers, and JavaScript's numbers are not. */
+/** Have numbers in fields of these names read as text: 64-bit integers and decimals have more digits than JavaScript's numbers. */
 export function readAsText(...names) {
   for (const name of names) asText.add(name);
-  if (asText.size) integers = new RegExp(`([{,])"(${[...asText].join("|")})":(-?\\d+)(?=[,}])`, "g");
+  const escaped = Array.from(asText, (name) => JSON.stringify(name).slice(1, -1).replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
+  if (escaped.length) numbers = new RegExp(`([{,])"(${escaped.join("|")})":(-?\\d+(?:\\.\\d+)?(?:[eE][-+]?\\d+)?)(?=[,}])`, "g");
 }
 
-/** Return what JSON says, with these integers as text. */
-const parse = (text) => JSON.parse(text.replace(integers, '$1"$2":"$3"'));
+/** Return what JSON says, with these numbers as text. */
+const parse = (text) => JSON.parse(text.replace(numbers, '$1"$2":"$3"'));
 
 /** Return the body of an answer as text. */
 export const textOf = (response) => reached(response.text());
 
-/** Return the body of an answer, with integers as text where they are read so. */
+/** Return the body of an answer, with numbers as text where they are read so. */
 export async function jsonOf(response) {
   const text = await textOf(response);
   return reached((async () => parse(text))());

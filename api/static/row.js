@@ -1,8 +1,9 @@
-// One row, live, and which instances answer for it.
+// One key, live, and which instances answer for it: its row, or its windows over time.
 
 import { askJson, keepTrying, readEvents } from "./ask.js";
 import { address, byId, make, say } from "./show.js";
 import { cellText, keyText, mark } from "./values.js";
+import { areWindows, Windows } from "./windows.js";
 
 export class OneRow {
   #title;
@@ -12,8 +13,11 @@ export class OneRow {
   #shown; // Undefined before anything came, null while there is no row.
   #lastEventId;
   #held = false;
+  #windows = new Windows();
+  #name = "";
+  #store; // What is known of the store.
 
-  /** `title` is that of the page; `prepare` finds out how rows are read. */
+  /** `title` is that of the page; `prepare` finds out what a store is, and how its rows are read. */
   constructor(title, prepare) {
     this.#title = title;
     this.#prepare = prepare;
@@ -22,7 +26,8 @@ export class OneRow {
   /** Begin with another row; `back` leads to the rows of its store. */
   open(store, key, back) {
     this.#path = `stores/${encodeURIComponent(store)}/keys/${encodeURIComponent(key)}`;
-    this.#key = key;
+    [this.#name, this.#key] = [store, key];
+    this.#windows.begin();
     this.#shown = this.#lastEventId = undefined;
     byId("row-values").replaceChildren();
     byId("row-whole").hidden = true;
@@ -43,7 +48,7 @@ export class OneRow {
     return keepTrying(
       signal,
       async (live) => {
-        await this.#prepare(signal);
+        this.#store = await this.#prepare(signal, this.#name);
         await readEvents(`${this.#path}/events`, { signal, lastEventId: this.#lastEventId, opened: live, told });
       },
       tell,
@@ -82,9 +87,12 @@ export class OneRow {
     document.title = `${keyText(this.#key)} · ${this.#title}`;
     byId("row-empty").hidden = row !== null;
     if (row === null) this.explain("There is no row to show for this key. When one comes, it shows here at once.");
+    const overTime = Boolean(this.#store?.window) && areWindows(row);
     const isObject = typeof row === "object" && row !== null && !Array.isArray(row);
-    byId("row-whole").hidden = row === null || isObject;
-    byId("row-whole").textContent = row === null ? "" : JSON.stringify(row, null, 2);
+    byId("row-whole").hidden = row === null || isObject || overTime;
+    byId("row-windows").hidden = !overTime;
+    if (overTime) this.#windows.show(this.#store, row, this.#path);
+    byId("row-whole").textContent = row === null || overTime ? "" : JSON.stringify(row, null, 2);
     this.#show(isObject ? Object.entries(row) : []);
   }
 

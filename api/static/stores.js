@@ -4,14 +4,17 @@
 //   #/stores/counts-store/keys/hello     one row, live
 
 import { ask, askJson, isExpected, jsonOf, keepTrying, pause, readAsText, readEvents } from "./ask.js";
+import { isKey, isText, keyOf, nameOf, orderOfKeys, orderOfNames } from "./names.js";
 import { OneRow } from "./row.js";
 import { arrange, byId, make, number, plural, say } from "./show.js";
+import { isOfWindow, spanText } from "./times.js";
 import { cellText, keyText, mark } from "./values.js";
 
 const LIVE_MOST = 500; // More rows than that are shown a page at a time.
 const PAGE_SIZE = 50;
 const EVERY_MS = 2_000;
 const TYPED_MS = 150;
+const WINDOW = Symbol("window"); // The column that says of which window a row is.
 
 const linkTo = (store, key) => `#/stores/${encodeURIComponent(store)}${key === undefined ? "" : `/keys/${encodeURIComponent(key)}`}`;
 
@@ -21,9 +24,9 @@ export class Stores {
   #store = null; // The one whose rows are shown.
   #wanted = "";
   #prefix = "";
-  #after = null; // The key that the page comes after.
-  #next = null; // The key that the next page comes after.
-  #live = null; // Rows by key, while all of them are live.
+  #after = null; // The name of the row that the page comes after.
+  #next = null; // The name of the row that the next page comes after.
+  #live = null; // Rows by name, while all of them are live.
   #held = false;
   #asked = false;
   #again = () => {};
@@ -31,7 +34,10 @@ export class Stores {
 
   /** `title` is that of the page. */
   constructor(title) {
-    this.#row = new OneRow(title, (signal) => this.#look(signal));
+    this.#row = new OneRow(title, async (signal, wanted) => {
+      await this.#look(signal);
+      return this.#stores.find(({ name }) => name === wanted);
+    });
     byId("find").addEventListener("submit", (event) => {
       event.preventDefault();
       const key = byId("find-key").value;
@@ -95,7 +101,7 @@ export class Stores {
 
   async #look(signal) {
     this.#stores = await askJson("stores", { signal });
-    readAsText("key", ...this.#stores.flatMap(({ key, columns }) => [key, ...columns]).filter(({ type }) => type === "integer").map(({ name }) => name));
+    readAsText("key", ...this.#stores.flatMap(({ key, columns }) => [key, ...columns]).filter(isNumber).map(({ name }) => name));
     this.#list();
   }
 
@@ -191,7 +197,7 @@ export class Stores {
     const rows = await jsonOf(response);
     const [, link] = /<([^>]*)>; *rel="next"/.exec(response.headers.get("link") ?? "") ?? [];
     this.#next = link ? new URLSearchParams(link.split("?")[1]).get("after") : null;
-    this.#draw(rows.map((row) => [row?.[store.key.name], row]));
+    this.#draw(rows.map((row) => [nameOf(store, row), row]));
     this.#tell(`${plural(rows.length, "row")} of ${number(this.#count())}, renewed every ${EVERY_MS / 1000} s`);
   }
 
@@ -216,18 +222,19 @@ export class Stores {
 
   #drawLive() {
     const store = this.#store;
-    const order = isText(store) ? byCodePoints : byNumbers;
-    const begins = (key) => {
+    const order = orderOfNames(store);
+    const begins = (name) => {
       if (!this.#prefix) return true;
+      const key = keyOf(store, name);
       if (isText(store)) return key.startsWith(this.#prefix);
-      return !isKey(store, this.#prefix) || order(key, this.#prefix) >= 0;
+      return !isKey(store, this.#prefix) || orderOfKeys(store)(key, this.#prefix) >= 0;
     };
-    const keys = [...this.#live.keys()].filter(begins).sort(order);
-    const rest = this.#after === null ? keys : keys.filter((key) => order(key, this.#after) > 0);
+    const names = [...this.#live.keys()].filter(begins).sort(order);
+    const rest = this.#after === null ? names : names.filter((name) => order(name, this.#after) > 0);
     const page = rest.slice(0, PAGE_SIZE);
     this.#next = rest.length > PAGE_SIZE ? page.at(-1) : null;
-    this.#draw(page.map((key) => [key, this.#live.get(key)]));
-    this.#tell(keys.length === this.#live.size ? plural(keys.length, "row") : `${number(keys.length)} of ${plural(this.#live.size, "row")}`);
+    this.#draw(page.map((name) => [name, this.#live.get(name)]));
+    this.#tell(names.length === this.#live.size ? plural(names.length, "row") : `${number(names.length)} of ${plural(this.#live.size, "row")}`);
   }
 
   #tell(text) {
@@ -242,7 +249,7 @@ export class Stores {
     byId("rows-table").hidden = Boolean(text);
   }
 
-  /** Show rows, [key, row] each; what has changed of those that were shown is marked for a moment. */
+  /** Show rows, [name, row] each; what has changed of those that were shown is marked for a moment. */
   #draw(rows) {
     const store = this.#store;
     if (!rows.length) {
@@ -253,22 +260,20 @@ export class Stores {
     this.#explain("");
     const columns = columnsOf(store, rows.map(([, row]) => row));
     const classes = columns.map((name) => classOf(store, name));
-    showHead([store.key.name, ...columns], ["", ...classes]);
+    showHead([store.key.name, ...columns.map((name) => (name === WINDOW ? "window (UTC)" : name))], ["", ...classes]);
     const body = byId("rows-body");
     const first = !body.childElementCount;
     const old = new Map(Array.from(body.children, (row) => [row.dataset.key, row]));
-    const drawn = rows.map(([key, row]) => {
-      const id = key === undefined ? JSON.stringify(row) : String(key);
-      const element = old.get(id) ?? make("tr", { "data-key": id }, rowHead(store, key));
-      fill(element, columns.map((column) => cellText(isObject(row) ? row[column] : row)), classes, !first);
+    const drawn = rows.map(([name, row]) => {
+      const id = name === undefined ? JSON.stringify(row) : String(name);
+      const element = old.get(id) ?? make("tr", { "data-key": id }, rowHead(store, name));
+      fill(element, columns.map((column) => textIn(row, column)), classes, !first);
       return element;
     });
     arrange(body, drawn);
   }
 }
 
-const isText = ({ key }) => key.type === "text";
-const isKey = (store, text) => (isText(store) ? text !== "" : /^(0|-?[1-9]\d{0,18})$/.test(text));
 const isObject = (row) => typeof row === "object" && row !== null && !Array.isArray(row);
 
 function decoded(text) {
@@ -279,24 +284,21 @@ function decoded(text) {
   }
 }
 
-const byNumbers = (a, b) => (BigInt(a) < BigInt(b) ? -1 : Number(a !== b));
-
-/** Order texts as stores do: JavaScript's own order has what is beyond U+FFFF before U+E000. */
-function byCodePoints(a, b) {
-  const [x, y] = [Array.from(a), Array.from(b)];
-  const at = x.findIndex((character, index) => character !== y[index]);
-  if (at < 0) return x.length - y.length;
-  return at >= y.length ? 1 : x[at].codePointAt(0) - y[at].codePointAt(0);
-}
-
 /** Return the columns beside the key: those of the rows that are objects, else one for the whole row. */
 function columnsOf(store, rows) {
   const names = new Set(rows.filter(isObject).flatMap(Object.keys));
   names.delete(store.key.name);
+  if (store.window && names.delete("windowStart") && names.delete("windowEnd")) return [WINDOW, ...names];
   return names.size ? [...names] : ["row"];
 }
 
-const classOf = (store, name) => (["integer", "number"].includes(store.columns.find((each) => each.name === name)?.type) ? "number" : "");
+function textIn(row, column) {
+  if (column === WINDOW) return isOfWindow(row) ? spanText(row) : "–";
+  return cellText(isObject(row) ? row[column] : row);
+}
+
+const isNumber = ({ type }) => type === "integer" || type === "number";
+const classOf = (store, name) => (name === WINDOW ? "window" : store.columns.some((each) => each.name === name && isNumber(each)) ? "number" : "");
 
 function showHead(names, classes) {
   const head = byId("rows-head");
@@ -306,9 +308,10 @@ function showHead(names, classes) {
   byId("rows-body").replaceChildren();
 }
 
-function rowHead(store, key) {
-  const name = key === undefined ? "–" : make("a", { href: linkTo(store.name, String(key)) }, keyText(String(key)));
-  return make("th", { scope: "row" }, name);
+function rowHead(store, name) {
+  if (name === undefined) return make("th", { scope: "row" }, "–");
+  const key = keyOf(store, String(name));
+  return make("th", { scope: "row" }, make("a", { href: linkTo(store.name, key) }, keyText(key)));
 }
 
 function fill(element, texts, classes, marking) {
@@ -329,10 +332,12 @@ function storeRow(name) {
   return make("tr", { "data-store": name }, make("th", { scope: "row" }, make("a", { href: linkTo(name) }, name)), ...cells);
 }
 
-function fillStoreRow(row, { topic, key, columns, count }, isShown) {
+const windowText = (window) => `window of ${window.size}${window.every === window.size ? "" : `, every ${window.every}`}`;
+
+function fillStoreRow(row, { topic, key, columns, window, count }, isShown) {
   const link = row.querySelector("a");
   if (isShown) link.setAttribute("aria-current", "true");
   else link.removeAttribute("aria-current");
-  const texts = [typed(key), columns.map(typed).join(", ") || "–", topic, count === null ? "–" : number(count)];
+  const texts = [window ? `${typed(key)}, ${windowText(window)}` : typed(key), columns.map(typed).join(", ") || "–", topic, count === null ? "–" : number(count)];
   texts.forEach((text, index) => say(row.children[index + 1], text));
 }

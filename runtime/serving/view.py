@@ -8,7 +8,7 @@ from hashlib import blake2b
 from typing import Literal, NamedTuple
 
 from runtime.declaration import Store
-from runtime.keys import KeyType, KeyValue, following
+from runtime.keys import KeyType, KeyValue
 
 Role = Literal["active", "standby"]
 
@@ -76,7 +76,7 @@ def inclusive(key_type: KeyType, first: KeyValue | None, last: KeyValue | None) 
     >>> inclusive(Int64, 1, 6)
     Range(first=1, end=7, most=None, descending=False)
     """
-    return Range(first, None if last is None else following(key_type, last))
+    return Range(first, None if last is None else key_type.following(last))
 
 
 class PartitionStatus(NamedTuple):

@@ -21,7 +21,7 @@ def views_of(copies: Copies) -> dict[str, LocalView]:
     return views
 
 
-def by_key(view: LocalView) -> View:
+def by_key(view: View) -> View:
     """Return the view that has a row a key: of a store with windows, the list of those of the key."""
     return view if view.store.window is None else WindowedView(view)
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from runtime.keys import KeyType, KeyValue
-from runtime.serving.local_view import LocalView
 from runtime.serving.view import EVERYTHING, Cut, PartitionStatus, Range, Rendered, Span, View, Watcher, tagged
-from runtime.windows import first_of, last_of
+from runtime.types import FIRST_MS, LAST_MS
+from runtime.windows import WindowKey
 
 
 class WindowedView(View):
@@ -20,8 +20,10 @@ class WindowedView(View):
         by_row: the rows by key and window.
     """
 
-    def __init__(self, by_row: LocalView) -> None:
+    def __init__(self, by_row: View) -> None:
+        assert by_row.store.window is not None, "a store without windows is by key as it is"
         self.store = by_row.store
+        self._windows = by_row.store.window
         self._by_row = by_row
 
     @property
@@ -49,21 +51,16 @@ class WindowedView(View):
     def get(self, key: KeyValue, cut: Cut = None) -> Rendered | None:
         """Return the windows of a key that begin within a span; an empty list when there are only others."""
         first, last = (cut.first_ms, cut.last_ms) if isinstance(cut, Span) else (None, None)
-        lowest, highest = first_of(key), last_of(key)
-        within = Range(
-            lowest if first is None else lowest._replace(start_ms=first),
-            highest if last is None else highest._replace(start_ms=last + 1),
-        )
-        found = self._rows(key, within)
-        if not found and (cut is None or not self._rows(key, Range(lowest, highest, most=1))):
+        found = self._rows(key, first, last)
+        if not found and (cut is None or not self._rows(key, most=1)):
             return None
         return tagged(b"[%b]" % b",".join(found))
 
     def rows(self, partitions: Iterable[int], within: Range, cut: Cut = None) -> list[tuple[KeyValue, bytes]]:
         found: dict[KeyValue, list[bytes]] = {}
         keys = within._replace(
-            first=None if within.first is None else first_of(within.first),
-            end=None if within.end is None else first_of(within.end),
+            first=None if within.first is None else self._windows.first_of(within.first),
+            end=None if within.end is None else self._windows.first_of(within.end),
             most=None,
         )
         for row_key, body in self._by_row.rows(partitions, keys):
@@ -78,5 +75,10 @@ class WindowedView(View):
     def watch(self, watcher: Watcher) -> Callable[[], None]:
         return self._by_row.watch(lambda row_key: watcher(None if row_key is None else row_key.key))
 
-    def _rows(self, key: KeyValue, within: Range) -> list[bytes]:
-        return [body for _, body in self._by_row.rows([self.partition_for(key)], within)]
+    def _rows(
+        self, key: KeyValue, first_ms: int | None = None, last_ms: int | None = None, most: int | None = None
+    ) -> list[bytes]:
+        """Return the rows of a key's windows that begin from `first_ms` to `last_ms`, the oldest first."""
+        first = WindowKey(key, FIRST_MS if first_ms is None else first_ms)
+        end = WindowKey(key, (LAST_MS if last_ms is None else last_ms) + 1)
+        return [body for _, body in self._by_row.rows([self.partition_for(key)], Range(first, end, most))]

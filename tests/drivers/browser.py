@@ -21,7 +21,10 @@ _FLAGS: Final = (
     "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-default-apps",
     "--no-default-browser-check", "--no-proxy-server", "--lang=en-US",
 )  # fmt: skip
-KEYS: Final = {"Tab": "\ue004", "Enter": "\ue007", "Escape": "\ue00c", "Shift": "\ue008", "Space": " "}
+KEYS: Final = {
+    "Tab": "\ue004", "Enter": "\ue007", "Escape": "\ue00c", "Shift": "\ue008", "Space": " ",
+    "End": "\ue010", "Home": "\ue011", "ArrowLeft": "\ue012", "ArrowRight": "\ue014",
+}  # fmt: skip
 
 
 class Browser:

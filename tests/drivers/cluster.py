@@ -20,6 +20,7 @@ from runtime.declaration import Topology
 from runtime.description import describe
 from runtime.keys import KeyValue
 from runtime.measures import Measures
+from runtime.serving.views import by_key
 from tests.drivers.declared import leaderboard
 from tests.drivers.fake_view import RESTORING, FakeView, Rows
 from tests.drivers.streams import AppStream, Events, StreamBody
@@ -88,7 +89,7 @@ class Cluster:
     """Instances that share the rows of a store; partition p is active on instance p modulo `size`, standby on the next.
 
     Args:
-        rows: of the topology's first store, what is shown by key; other stores are empty.
+        rows: of the topology's first store, what is shown by what tells its rows apart; other stores are empty.
         size: how many instances.
         partitions: how many partitions each store has.
         depth: the most entries served of a board.
@@ -101,7 +102,7 @@ class Cluster:
         nearest: whether a current copy answers where it is asked.
 
     Attributes:
-        views: of that store, by instance.
+        views: of the rows of that store, by instance.
     """
 
     def __init__(
@@ -143,7 +144,7 @@ class Cluster:
                 view.statuses = self.views[number].statuses
             components = Components(
                 topology=topology,
-                stores={view.store.name: view for view in (self.views[number], *empty)},
+                stores={view.store.name: by_key(view) for view in (self.views[number], *empty)},
                 tables=unfilled_tables(topology) if number in unfilled else filled_tables(topology, table_rows or {}),
                 description=describe(topology),
                 cluster=lambda: self.map,
@@ -197,7 +198,7 @@ class Cluster:
             return await client.get(target, headers={name.replace("_", "-"): text for name, text in headers.items()})
 
     def holders(self, key: KeyValue) -> tuple[int, int, int]:
-        """Return the numbers of the active, the standby and another instance for a key."""
+        """Return the numbers of the active, the standby and another instance for a row."""
         active = self.views[0].partition_for(key) % len(self.hosts)
         return active, (active + 1) % len(self.hosts), (active + 2) % len(self.hosts)
 

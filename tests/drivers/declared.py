@@ -9,6 +9,7 @@ from api.components import Components
 from runtime.declaration import Limits, PlainText, Row, Store, Stream, Table, Tables, Topology
 from runtime.description import describe
 from runtime.keys import Int64, Key, Text
+from runtime.serving.views import by_key
 from runtime.values import Count
 from tests.drivers.fake_view import Boards, FakeView
 from tests.drivers.table_views import filled_tables
@@ -67,7 +68,7 @@ def components_of(view: FakeView, topology: Topology | None = None, **others: An
     ready: dict[str, Any] = {"ready": lambda: None}
     return Components(
         topology=topology,
-        stores={view.store.name: view},
+        stores={view.store.name: by_key(view)},
         tables=filled_tables(topology, {}),
         description=describe(topology),
         **(ready | others),

@@ -8,8 +8,7 @@ from typing import Any
 
 from runtime.declaration import Store
 from runtime.errors import StateUnusable
-from runtime.kafka.partitioner import partition_for
-from runtime.keys import KeyValue
+from runtime.keys import KeyType, KeyValue
 from runtime.serving.view import Cut, PartitionStatus, Range, Rendered, Role, View, Watcher, tagged
 
 Entry = dict[str, Any]
@@ -42,7 +41,7 @@ def board_of(product_id: int, entries: int = 5) -> list[Entry]:
 
 
 class FakeView(View):
-    """What a view answers, from a dict.
+    """What a view answers, from a dict: by key, or by key and window.
 
     Args:
         store: what it is declared as.
@@ -71,9 +70,14 @@ class FakeView(View):
         status = PartitionStatus(True, role, lag, "", is_current=current, is_followed=True, topic_id=TOPIC_ID)
         self.statuses |= dict.fromkeys(partitions, status)
 
+    @property
+    def key_type(self) -> KeyType:
+        """The type of what tells its rows apart."""
+        return self.store.row_key
+
     def partition_for(self, key: KeyValue) -> int:
-        """Return the partition of a key."""
-        return partition_for(key, self.partition_count or 1)
+        """Return the partition of a row."""
+        return self.store.partition_for(self.store.owner(key), self.partition_count or 1)
 
     def status(self, partition: int) -> PartitionStatus:
         """Return what was set, or that there is no copy."""

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from api.leaderboard.own import leaderboard_routes
-from api.main import create_app
-from api.own import OwnRoutes, no_own_routes
-from runtime.cluster.host_metadata import ClusterMap, HostMetadata
-from runtime.declaration import Topology
-from runtime.serving.view import Watcher
 from tests.drivers import page_checks
 from tests.drivers.browser import ELEMENT, Browser
-from tests.drivers.declared import components_of, leaderboard
-from tests.drivers.fake_view import FakeView, board_of
-from tests.drivers.http_instance import EVERY_PARTITION, free_host, serving
+from tests.drivers.changing_view import instance
+from tests.drivers.declared import leaderboard
+from tests.drivers.fake_view import board_of
 from topology.word_count import WORD_COUNT
 
 pytestmark = pytest.mark.system
@@ -31,38 +22,8 @@ LISTED = "[...document.querySelectorAll('#rows-body th')].map(cell => cell.textC
 COUNT_OF_ROW = "document.querySelector('#row-values [data-name=count] dd')?.textContent"
 
 
-class ChangingView(FakeView):
-    """Rows that a test changes from its own thread."""
-
-    def watch(self, watcher: Watcher) -> Callable[[], None]:
-        """Have `watcher` told in the event loop that this is called in."""
-        loop = asyncio.get_running_loop()
-
-        def in_the_loop(key: Any) -> None:
-            loop.call_soon_threadsafe(watcher, key)
-
-        return super().watch(in_the_loop)
-
-    def change(self, key: Any, row: Any) -> None:
-        """Have a row read differently from now on; an empty one is gone."""
-        self.shared_rows = {**self.shared_rows, key: row}
-        self.changed(key)
-
-
-@contextmanager
-def instance(
-    rows: Mapping[Any, Any], topology: Topology = WORD_COUNT, own: OwnRoutes = no_own_routes
-) -> Iterator[tuple[str, ChangingView]]:
-    host = free_host()
-    view = ChangingView(topology.stores[0], rows)
-    view.hold(EVERY_PARTITION)
-    cluster = ClusterMap((HostMetadata(host, EVERY_PARTITION, runs_stream=True),), len(EVERY_PARTITION))
-    with serving(create_app(components_of(view, topology, cluster=lambda: cluster, host=host), own), host):
-        yield f"http://{host}", view
-
-
 def test_a_key_is_found_and_seen_to_change(browser: Browser) -> None:
-    with instance(ROWS) as (url, view):
+    with instance(ROWS, WORD_COUNT) as (url, view):
         browser.open(url)
         browser.wait_for(f"{LISTED}.length === {len(WORDS)}", "all rows are listed")
         assert browser.run(f"return {LISTED}") == ["\\n", *WORDS[1:]]
@@ -100,7 +61,7 @@ def test_a_key_is_found_and_seen_to_change(browser: Browser) -> None:
 
 @pytest.mark.parametrize("word", WORDS)
 def test_any_key_is_opened_from_the_list(browser: Browser, word: str) -> None:
-    with instance(ROWS) as (url, view):
+    with instance(ROWS, WORD_COUNT) as (url, view):
         browser.open(url)
         browser.wait_for(f"{LISTED}.length === {len(WORDS)}", "all rows are listed")
         browser.run("document.querySelectorAll('#rows-body a')[arguments[0]].click()", WORDS.index(word))
@@ -111,7 +72,7 @@ def test_any_key_is_opened_from_the_list(browser: Browser, word: str) -> None:
 
 def test_thousands_of_rows_come_a_page_at_a_time(browser: Browser) -> None:
     rows = {f"w{number:05}": {"word": f"w{number:05}", "count": number} for number in range(2_000)}
-    with instance(rows) as (url, view):
+    with instance(rows, WORD_COUNT) as (url, view):
         browser.open(url)
         browser.wait_for(f"{LISTED}.length === 50", "a page of them")
         browser.run("document.querySelector('#rows-next').click()")
@@ -139,7 +100,7 @@ def test_it_can_be_read_and_fits_the_screen(browser: Browser, tmp_path: Path, pa
         "/#/stores/counts-store/keys/hello": COUNT_OF_ROW,
         "/#/stores/nothing": "document.querySelector('#rows-empty').textContent.startsWith('There is no store')",
     }
-    with instance(ROWS) as (url, _):
+    with instance(ROWS, WORD_COUNT) as (url, _):
         for width, dark in ((1280, False), (390, True), (320, False)):
             browser.look(width=width, height=844, dark=dark)
             browser.open("about:blank")

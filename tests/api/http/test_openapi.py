@@ -8,9 +8,10 @@ import pytest
 
 from api.http.auth import Tokens
 from api.own import no_own_routes
-from runtime.declaration import PlainText, Row, Store, Stream, Table, Tables, Topology
+from runtime.declaration import Json, PlainText, Row, Store, Stream, Table, Tables, Topology
 from runtime.keys import Int64, Key, Text
-from runtime.values import Count
+from runtime.values import Count, Sum
+from runtime.windows import Hopping, Tumbling
 from tests.drivers.cluster import Cluster
 
 ROUTES = {
@@ -133,6 +134,65 @@ async def test_rows_of_stores_and_tables_have_examples_of_their_own_columns() ->
     assert names == {"from", "to", "prefix", "order", "key", "page_size", "after", "partial", *demands}
     assert "prefix" not in {each["name"] for each in paths["/stores/orders/keys"]["get"]["parameters"]}
     assert "hello" not in str({path: of_path for path, of_path in paths.items() if path.startswith("/stores")})
+
+
+def _of_window(row: Row, tables: Tables) -> dict[str, Any]:
+    return {"what": row["word"], "from": row["windowStart"], "until": row["windowEnd"], "times": row["times"]}
+
+
+WINDOWED = Topology(
+    "windowed",
+    source=Stream("lines", Json({"word": Text, "amount": Int64})),
+    stores=[
+        Store("hourly", "h", Key("word", Text), {"times": Count(), "total": Sum("amount")}, window=Tumbling("1 hour")),
+        Store("numbers", "n", Key("amount", Int64), {"times": Count()}, window=Hopping("5 seconds", "2 seconds")),
+        Store("shown", "s", Key("word", Text), {"times": Count()}, window=Tumbling("1 hour"), show=_of_window),
+    ],
+)
+
+
+async def test_a_key_of_a_store_with_windows_is_documented_as_their_list() -> None:
+    cluster = Cluster({}, size=1, topology=WINDOWED, own=no_own_routes)
+    paths = (await cluster.get("/openapi.json")).json()["paths"]
+
+    def content(path: str, of_type: str = "application/json") -> Any:
+        return paths[path]["get"]["responses"]["200"]["content"][of_type]
+
+    times = {"windowStart": "2025-11-25T09:00:00.000Z", "windowEnd": "2025-11-25T10:00:00.000Z"}
+    hour = {"word": "word-1", **times, "times": 7, "total": 7}
+    assert list(hour) == ["word", "windowStart", "windowEnd", "times", "total"]
+    of_key, of_all = content("/stores/hourly/keys/{key}"), content("/stores/hourly/keys")
+    assert (of_key["example"], of_all["example"]) == ([hour], [hour])
+    row = of_key["schema"]["items"]
+    assert of_key["schema"] == {"type": "array", "items": row}
+    assert row["properties"]["windowStart"] == {"type": "string", "format": "date-time"}
+    assert row["required"] == ["word", "windowStart", "windowEnd", "times", "total"]
+    assert of_all["schema"]["items"]["anyOf"] == [row, of_key["schema"], {"type": "null"}]
+    one = content("/stores/hourly/keys/{key}/events", "text/event-stream")["example"]
+    every = content("/stores/hourly/events", "text/event-stream")["example"]
+    assert '\ndata: [{"word":"word-1","windowStart":"2025-11-25T09:00:00.000Z"' in one
+    assert '\ndata: {"key":"word-1@1764061200000","row":{"word":"word-1",' in every
+
+    assert content("/stores/numbers/keys/{key}")["example"][0]["windowEnd"] == "2025-11-25T09:00:05.000Z"
+    assert '"key":"7@1764061200000"' in content("/stores/numbers/events", "text/event-stream")["example"]
+    shown = {"what": "word-1", "from": times["windowStart"], "until": times["windowEnd"], "times": 7}
+    assert content("/stores/shown/keys/{key}")["example"] == [shown]
+    assert content("/stores/shown/keys")["example"] == [shown]
+
+
+async def test_a_span_is_documented_where_there_are_windows() -> None:
+    cluster = Cluster({}, size=1, topology=WINDOWED, own=no_own_routes)
+    paths = (await cluster.get("/openapi.json")).json()["paths"]
+
+    def names(path: str) -> set[str]:
+        return {each["name"] for each in paths[path]["get"].get("parameters", ())}
+
+    spanned = {path for path in paths if {"since", "until"} <= names(path)}
+    assert spanned == {
+        f"/stores/{store}/keys/{{key}}{rest}" for store in ("hourly", "numbers", "shown") for rest in ("", "/events")
+    }
+    plain = (await Cluster({}, size=1, topology=ORDERS, own=no_own_routes).get("/openapi.json")).json()["paths"]
+    assert "since" not in str(plain)
 
 
 async def test_with_tokens_every_route_but_health_asks_for_one() -> None:

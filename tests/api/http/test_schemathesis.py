@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -18,16 +19,27 @@ from api.http.auth import Tokens
 from api.main import create_app
 from api.own import no_own_routes
 from runtime.cluster.host_metadata import ClusterMap, HostMetadata
+from runtime.declaration import Topology
 from runtime.records import ID_MAX, ID_MIN
+from runtime.windows import WindowKey, time_text
 from tests.drivers.cluster import Cluster
 from tests.drivers.declared import components_of
-from tests.drivers.fake_view import FakeView, board_of
+from tests.drivers.fake_view import FakeView, Rows, board_of
 from tests.drivers.http_instance import EVERY_PARTITION, app_alone, free_host, serving
+from topology.browser_windows import BROWSER_WINDOWS
 from topology.word_count import WORD_COUNT
 
 BOARDS = {each: board_of(each) for each in (ID_MIN, -3, 0, *range(1, 12), ID_MAX)}
 WORDS = {word: {"word": word, "count": 1} for word in ("word-1", "a/b", "0", "🎲")}
+_FAR_ZONE = re.compile("[+-](?:1[89]|2[0-9]):[0-9]{2}$")
 _ID = re.compile("-?[0-9]{1,19}")
+WINDOWS = {
+    WindowKey(key, start): {
+        "browserHash": key, "windowStart": time_text(start), "windowEnd": time_text(start + 5_000), "actions": 1
+    }
+    for key in ("browserHash-1", "a/b", "0", "🎲")
+    for start in (0, 1_764_061_200_000)
+}  # fmt: skip
 TOKENS = Tokens(api=("a-token-of-clients",))
 GIVEN = settings(
     max_examples=50,
@@ -52,15 +64,29 @@ def base_url() -> Iterator[str]:
         yield f"http://{host}"
 
 
+@contextmanager
+def instance_of(topology: Topology, rows: Rows) -> Iterator[str]:
+    """Serve rows of a topology's only store on a socket."""
+    host = free_host()
+    view = FakeView(topology.stores[0], rows)
+    view.hold(EVERY_PARTITION)
+    members = ClusterMap((HostMetadata(host, EVERY_PARTITION, runs_stream=True),), len(EVERY_PARTITION))
+    with serving(create_app(components_of(view, topology, cluster=lambda: members, host=host)), host):
+        yield f"http://{host}"
+
+
 @pytest.fixture(scope="module")
 def words_url() -> Iterator[str]:
     """An instance that counts words, on a socket."""
-    host = free_host()
-    view = FakeView(WORD_COUNT.stores[0], WORDS)
-    view.hold(EVERY_PARTITION)
-    members = ClusterMap((HostMetadata(host, EVERY_PARTITION, runs_stream=True),), len(EVERY_PARTITION))
-    with serving(create_app(components_of(view, WORD_COUNT, cluster=lambda: members, host=host)), host):
-        yield f"http://{host}"
+    with instance_of(WORD_COUNT, WORDS) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def windows_url() -> Iterator[str]:
+    """An instance that counts what browsers do in windows, on a socket."""
+    with instance_of(BROWSER_WINDOWS, WINDOWS) as url:
+        yield url
 
 
 @pytest.fixture(scope="module")
@@ -95,6 +121,12 @@ def fit(query: dict[str, Any]) -> None:
         query.pop("prefix", None)
 
 
+def fit_span(query: dict[str, Any]) -> None:
+    """Make a span of times: of zones that there are, and in order."""
+    for name in {"since", "until"} & set(query):
+        query[name] = _FAR_ZONE.sub("Z", str(query["until" if "until" in query else name]))
+
+
 operations = operations_of(Cluster({}, size=1))
 
 
@@ -115,6 +147,21 @@ word_operations = operations_of(Cluster({}, size=1, topology=WORD_COUNT, own=no_
 def test_a_route_of_text_keys_does_what_its_document_says(case: Case[Any], words_url: str) -> None:
     agree(case)
     case.call_and_validate(words_url, timeout=60)
+
+
+window_operations = operations_of(Cluster({}, size=1, topology=BROWSER_WINDOWS, own=no_own_routes)).include(
+    path_regex="^/stores/"
+)
+
+
+@window_operations.parametrize()
+@GIVEN
+def test_a_route_of_windows_does_what_its_document_says(case: Case[Any], windows_url: str) -> None:
+    agree(case)
+    # It is only given out, as a position.
+    case.query.pop("after", None)
+    fit_span(case.query)
+    case.call_and_validate(windows_url, timeout=60)
 
 
 guarded_operations = operations_of(Cluster({}, size=1, tokens=[TOKENS]))
