@@ -12,7 +12,7 @@ from runtime.keys import Int64, Key, Text
 from runtime.rows import each_distinct
 from runtime.types import Boolean, Decimal, Double, Timestamp
 from runtime.values import Average, Count, Latest, Max, Min, Recent, Sum, Value, Values
-from runtime.windows import Hopping, Tumbling
+from runtime.windows import Hopping, Session, Tumbling
 
 __all__ = [
     "REAL_TIME",
@@ -32,6 +32,7 @@ __all__ = [
     "PlainText",
     "Recent",
     "Row",
+    "Session",
     "Store",
     "Stream",
     "Sum",

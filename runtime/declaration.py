@@ -21,7 +21,7 @@ from runtime.kafka.partitioner import partition_by_part, partition_for
 from runtime.keys import Int64, Key, KeyType, KeyValue, Text
 from runtime.types import FIELD_DIGITS, Boolean, ColumnType, Decimal, Double, Timestamp
 from runtime.values import Fields, Value, Values
-from runtime.windows import WINDOW_END, WINDOW_START, Windows, window_key
+from runtime.windows import WINDOW_END, WINDOW_START, Session, SessionEnd, Windows, window_key
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -247,8 +247,8 @@ class Store:
         keys_only: whether `rows` only asks which rows tables have, and is given their keys alone.
         version: raised when rows or values mean something else than before.
         partitions: how many the result topic gets where it does not exist.
-        window: the stretches of event time of which each has a row of its own, `Tumbling` or `Hopping`; left out where
-            a key has one row.
+        window: the stretches of event time of which each has a row of its own, `Tumbling`, `Hopping` or `Session`; left
+            out where a key has one row.
     """
 
     name: str
@@ -285,8 +285,11 @@ class Store:
     def _check_window(self, window: object) -> None:
         if not isinstance(window, Windows):
             raise DeclarationError(
-                f'store {self.name} has window {window!r}: give Tumbling("1 hour") or Hopping("1 hour", "5 minutes")'
+                f'store {self.name} has window {window!r}: give Tumbling("1 hour"), Hopping("1 hour", "5 minutes") or'
+                ' Session("30 seconds")'
             )
+        if isinstance(window, Session) and isinstance(self.values, Values):
+            raise DeclarationError(f"store {self.name} has sessions and {self.values!r}: give its values names")
         for name in {WINDOW_START, WINDOW_END} & {self.key.name, *self.record.columns, *self._names}:
             raise DeclarationError(f"store {self.name} has a column {name}, as its windows: give it another name")
         if self.limits is not None:
@@ -315,9 +318,17 @@ class Store:
         return (partition_for if self.window is None else partition_by_part)(key, partitions)
 
     @property
+    def final(self) -> bool:
+        """Whether a row is written when nothing can change it any more."""
+        return isinstance(self.window, Session)
+
+    @property
     def record(self) -> Values:
-        """What a result record's value is."""
-        return self.values if isinstance(self.values, Values) else Fields(MappingProxyType(dict(self.values)))
+        """What a result record's value is: the values, and of a session before them when it ends."""
+        if isinstance(self.values, Values):
+            return self.values
+        ends = {WINDOW_END: SessionEnd()} if isinstance(self.window, Session) else {}
+        return Fields(MappingProxyType({**ends, **self.values}), final=self.final)
 
     @property
     def joined(self) -> tuple[str, ...]:
@@ -454,6 +465,11 @@ class Topology:
                     f"rows of store {store.name} want {name}, which is no table (there are {there}):"
                     " name the parameter as the table's topic"
                 )
+        if isinstance(store.window, Session) and self.every_s is None:
+            raise DeclarationError(
+                f"store {store.name} has sessions, of which a row comes when they have ended, and topology {self.name}"
+                ' runs in real time: give the topology pace="1 second"'
+            )
         if store.rows is None:
             columns = self.events.columns
             for name, wanted in {store.key.name: "", **store.record.columns}.items():

@@ -100,7 +100,8 @@ def window_of(store: Store) -> WindowFacts | None:
     window = store.window
     if window is None:
         return None
-    return WindowFacts(size=window.size, every=window.every, keep=window.keep, grace=window.grace)
+    lengths = {name: getattr(window, name) for name in ("size", "every", "gap") if hasattr(window, name)}
+    return WindowFacts(**lengths, keep=window.keep, grace=window.grace)
 
 
 def table_columns(table: Table) -> list[Column]:

@@ -110,6 +110,30 @@ class OffsetLog:
             raise CheckpointUnusable(f"no batch of {self._query} was ever planned")
         self._write(replace(batch, number=0 if done is None else done.number + 1, ends=dict(ends)))
 
+    def plan_bound(self, bound_ms: int) -> bool:
+        """Have the next batch read nothing, and let go what event time has left behind by this bound.
+
+        Spark does so behind a batch that has moved the bound, but not when a query starts. Nothing is planned where the
+        last batch that was done had this bound, or where there was none. Returns whether a batch is planned.
+
+        Args:
+            bound_ms: of event time, in milliseconds from 1970; the bound that Spark has noted where that is later.
+        """
+        done = self.done()
+        if done is None or self.planned() is not None:
+            return done is not None
+        try:
+            metadata = json.loads(done.metadata)
+            commit = self._directory.read_text(f"{self._query}/commits/{done.number}") or ""
+            bound_ms = max(bound_ms, json.loads(commit.strip("\n").split("\n")[1])["nextBatchWatermarkMs"])
+            if bound_ms <= metadata["batchWatermarkMs"]:
+                return False
+        except (ValueError, TypeError, KeyError, IndexError) as error:
+            raise CheckpointUnusable(f"batch {done.number} of {self._query} tells no time: {error!r}") from error
+        bounded = json.dumps({**metadata, "batchWatermarkMs": bound_ms}, separators=(",", ":"))
+        self._write(replace(done, number=done.number + 1, metadata=bounded))
+        return True
+
     def move(self, ends: Mapping[TopicPartition, int]) -> None:
         """Have the next batch begin at these offsets, and not where the last one ended.
 

@@ -40,6 +40,7 @@ class BatchReport(NamedTuple):
         positions: where the next batch begins, by partition of the sources.
         duration_s: how long it took, in seconds.
         watermark_ms: Spark's event-time bound in it, in milliseconds from 1970; None without one.
+        newest_ms: when the newest event in it was, in milliseconds from 1970; None where Spark looks at no times.
         late: rows that came for windows which this bound had passed, and so were left out.
     """
 
@@ -52,6 +53,7 @@ class BatchReport(NamedTuple):
     positions: Mapping[TopicPartition, int]
     duration_s: float
     watermark_ms: int | None = None
+    newest_ms: int | None = None
     late: int = 0
 
     @classmethod
@@ -70,7 +72,8 @@ class BatchReport(NamedTuple):
             begin=_offsets(progress, "startOffset"),
             positions=positions,
             duration_s=progress["batchDuration"] / 1000,
-            watermark_ms=_watermark_ms(progress),
+            watermark_ms=_event_time_ms(progress, "watermark"),
+            newest_ms=_event_time_ms(progress, "max"),
             late=sum(each.get("numRowsDroppedByWatermark", 0) for each in progress.get("stateOperators", ())),
         )
 
@@ -139,8 +142,8 @@ def running(query: StreamQuery) -> Iterator[StreamQuery]:
             query.stop()
 
 
-def _watermark_ms(progress: Mapping[str, Any]) -> int | None:
-    text = progress.get("eventTime", {}).get("watermark")
+def _event_time_ms(progress: Mapping[str, Any], which: str) -> int | None:
+    text = progress.get("eventTime", {}).get(which)
     return None if text is None else round(datetime.fromisoformat(text).timestamp() * 1000)
 
 

@@ -181,7 +181,7 @@ class Choice:
             self._store.version,
             dict(self._topology.settings),
             topics[self._store.topic].partitions,
-            None if self._store.record.lattice else self._partitions(topics),
+            None if self._store.record.lattice or self._store.final else self._partitions(topics),
         )
 
     def _work(
@@ -221,6 +221,9 @@ class Choice:
             # Results of this generation are written before its first commit, so this is seldom more than that: but
             # where the logs of a query are lost, Spark would begin it without its state, and without a word.
             return "results are published, and no batch is committed" if self._topics.results_end() else None
+        if self._store.final:
+            # What is published has no more of it than the state.
+            return None
         read_to, begin = done.ends, self._topics.events().begin
         for at, offset in read_to.items():
             if begin.get(at, 0) > offset:
@@ -257,7 +260,10 @@ class Choice:
     def _begin_with_seed(
         self, spark: Spark, generations: Generations, topics: Mapping[str, TopicDescription], *, tables_are_new: bool
     ) -> Work:
-        """Claim a generation, and read the results so far into its state; that publishes them as its results."""
+        """Claim a generation, and read the results so far into its state; that publishes them as its results.
+
+        Results that do not change stay as they are: events that lie in them are passed over.
+        """
         self.checked()
         begin = self._topics.events().begin
         before = Generation(0, "", self._origin(topics))
@@ -278,6 +284,8 @@ class Choice:
 
         with self._spark.beside:
             work = self._work(spark, generations, before, topics).with_published(write_seed)
+        if self._store.final:
+            return work
         with running(work.start_with_seed()) as query:
             while not query.ended():
                 self._check_stop()

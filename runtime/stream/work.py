@@ -23,6 +23,7 @@ from runtime.spark.rows import rows_of, unusable, usable
 from runtime.spark.session import TASKS_BESIDE, Spark, read_parquet, stream_parquet, translated
 from runtime.stream.generations import Generation, Generations
 from runtime.stream.tables import TableSource, tables_in_memory
+from runtime.windows import Session
 
 T = TypeVar("T")
 
@@ -162,17 +163,29 @@ class Work:
 
     @property
     def _late_ms(self) -> int | None:
-        """How far behind stream time the end of a window may be, once what waited has been read.
+        """How far behind stream time the end of a window may be, in milliseconds, once what waited has been read.
 
         While a backlog is read, a partition that is ahead does not make the rows of the others late.
         """
-        return None if self.store.window is None else self.store.window.keep_ms
+        return None if self.store.window is None else self.store.window.late_ms
 
     def _start(self, results: DataFrame, trigger: Mapping[str, Any]) -> StreamQuery:
         checkpoint = self.generations.directory.child(self.generation.query)
         name = f"{self.topology.name}-{self.store.name}"
-        query = self.spark.start_query(name, results, self.store.topic, checkpoint, trigger=trigger)
+        # What does not change is written when that is certain.
+        mode = "append" if self.store.final else "update"
+        query = self.spark.start_query(name, results, self.store.topic, checkpoint, mode=mode, trigger=trigger)
         return StreamQuery(query)
+
+    def plan_end_of_sessions(self, newest_ms: int | None) -> bool:
+        """Plan the batch that writes the sessions which have ended, and return whether there is one to be done.
+
+        Args:
+            newest_ms: the newest event that was read, in milliseconds from 1970; None where none was.
+        """
+        if not isinstance(self.store.window, Session):
+            return False
+        return self.log.plan_bound(0 if newest_ms is None else newest_ms - self.store.window.late_ms)
 
     # What the generation begins with
 

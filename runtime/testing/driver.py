@@ -23,11 +23,13 @@ from runtime.results import Made
 from runtime.serving.in_memory import GivenRecord, InMemory
 from runtime.serving.views import by_key
 from runtime.spark.plan_check import check_declared
+from runtime.spark.results import written
 from runtime.spark.rows import unusable
 from runtime.stream.tables import tables_in_memory
 from runtime.table_records import parse_row
-from runtime.testing.frames import EPOCH, Record, ResultRecord, StoreOnFrames, records_frame
+from runtime.testing.frames import EPOCH, EPOCH_MS, Record, ResultRecord, StoreOnFrames, records_frame
 from runtime.testing.session import session_for_tests
+from runtime.windows import Session
 
 
 class DeadLetter(NamedTuple):
@@ -76,6 +78,8 @@ class TopologyDriver:
         self._waiting: list[Record] = []
         self._published: dict[str, dict[bytes, ResultRecord]] = {store.name: {} for store in topology.stores}
         self._stream_ms: dict[str, int | None] = {store.name: None for store in topology.stores}
+        # Of stores with sessions: what may lie in one that has not ended.
+        self._open: dict[str, list[Record]] = {store.name: [] for store in topology.stores}
         self._dead_letters: list[DeadLetter] = []
 
     def send(self, topic: str, *values: Any, key: Any = None, partition: int = 0) -> None:
@@ -166,20 +170,37 @@ class TopologyDriver:
                 stream_ms=self._stream_ms[store.name],
             )
             on_frames.seed = on_frames.seed_of(list(published.values())) if published else None
-            made = on_frames.records(records)
-            published.update({record[0]: record for record in made})
-            given = [GivenRecord(0, key, value, headers=headers) for key, value, headers in made]
+            made = on_frames.records(self._with_open(store, records))
+            self._note_stream_time(store, made)
+            news = list(written(store, made, self._stream_ms[store.name]))
+            published.update({record[0]: record for record in news})
+            given = [GivenRecord(0, key, value, headers=headers) for key, value, headers in news]
             self._shown.read_results(store.name, given)
-            self._let_windows_go(store, made)
+            self._let_windows_go(store)
 
-    def _let_windows_go(self, store: Store, made: list[ResultRecord]) -> None:
-        """Have the windows of a store go that its events have left behind."""
+    def _with_open(self, store: Store, records: list[Record]) -> list[Record]:
+        """Return records, and before them what may lie in a session with them; without those that come too late."""
+        if not isinstance(store.window, Session):
+            return records
+        stream_ms, window = self._stream_ms[store.name], store.window
+        if stream_ms is not None:
+            late_ms = stream_ms - window.late_ms - window.gap_ms - EPOCH_MS
+            records = [record for record in records if record.at_ms > late_ms]
+        self._open[store.name] += records
+        return self._open[store.name]
+
+    def _note_stream_time(self, store: Store, made: list[ResultRecord]) -> None:
+        """Take note of how far the events of a store have come."""
         found = (Made.of_headers(headers) for _, _, headers in made)
         times = [each.newest_ms for each in found if each is not None and each.newest_ms is not None]
-        if store.window is None or not times:
+        if store.window is not None and times:
+            self._stream_ms[store.name] = max(*times, self._stream_ms[store.name] or times[0])
+
+    def _let_windows_go(self, store: Store) -> None:
+        """Have the windows of a store go that its events have left behind."""
+        stream_ms = self._stream_ms[store.name]
+        if stream_ms is None:
             return
-        stream_ms = max(*times, self._stream_ms[store.name] or times[0])
-        self._stream_ms[store.name] = stream_ms
         for key in self._shown.let_go(store.name, stream_ms):
             del self._published[store.name][key]
 

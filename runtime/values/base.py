@@ -30,7 +30,14 @@ if TYPE_CHECKING:
 
 
 class Values(ABC):
-    """All that a store keeps of a key: the whole of a result record's value."""
+    """All that a store keeps of a key: the whole of a result record's value.
+
+    Attributes:
+        final: whether a result is written when nothing can change it any more: then a repeat changes nothing, of
+            whatever generation it is.
+    """
+
+    final: bool = False
 
     @property
     @abstractmethod

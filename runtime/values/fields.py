@@ -27,9 +27,11 @@ class Fields(Values):
 
     Attributes:
         values: by name.
+        final: see `Values`.
     """
 
     values: Mapping[str, Value]
+    final: bool = False
 
     @property
     def lattice(self) -> bool:

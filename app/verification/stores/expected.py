@@ -18,7 +18,7 @@ from runtime.kafka.offsets import Ranges
 from runtime.kafka.unreadable import read_ranges
 from runtime.serving.in_memory import GivenRecord, InMemory
 from runtime.spark.bounded_read import in_memory, past_unreadable, read_apart, read_around
-from runtime.spark.results import Results, SourceTopic, as_consumed
+from runtime.spark.results import Results, SourceTopic, as_consumed, written
 from runtime.spark.rows import rows_of, unusable, usable
 from runtime.spark.session import Spark, translated
 from runtime.stream.tables import tables_in_memory
@@ -117,7 +117,8 @@ class StoresExpectation:
         with translated():
             for store in self._topology.stores:
                 made = self._results(store, source.records, LocalTables(shown.copies)).toLocalIterator()
-                given = [GivenRecord(0, key, value, headers=headers) for key, value, headers in map(as_consumed, made)]
+                ended = written(store, map(as_consumed, made))
+                given = [GivenRecord(0, key, value, headers=headers) for key, value, headers in ended]
                 shown.read_results(store.name, given)
             cannot = unusable(self._topology, first, source.records).count()
             return source.records.count() + source.unreadable, cannot + source.unreadable
