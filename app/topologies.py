@@ -38,6 +38,7 @@ OTHERS: Final[Mapping[str, str]] = {
     "captcha": "topology.captcha:CAPTCHA",
     "browser-windows": "topology.browser_windows:BROWSER_WINDOWS",
     "sessions": "topology.sessions:SESSIONS",
+    "paid-orders": "topology.paid_orders:PAID_ORDERS",
 }
 """Further topologies of the project by their short names, which are their names."""
 

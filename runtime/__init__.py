@@ -7,7 +7,7 @@ A declaration takes everything from here:
 
 from __future__ import annotations
 
-from runtime.declaration import REAL_TIME, Json, Limits, PlainText, Row, Store, Stream, Table, Tables, Topology
+from runtime.declaration import REAL_TIME, Joined, Json, Limits, PlainText, Row, Store, Stream, Table, Tables, Topology
 from runtime.keys import Int64, Key, Text
 from runtime.rows import each_distinct
 from runtime.types import Boolean, Decimal, Double, Timestamp
@@ -23,6 +23,7 @@ __all__ = [
     "Double",
     "Hopping",
     "Int64",
+    "Joined",
     "Json",
     "Key",
     "Latest",

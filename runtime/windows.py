@@ -1,8 +1,8 @@
 """Windows: stretches of event time, each with a row of its own. All of them are in UTC, counted from 1970 on.
 
-A window is `[start, end)`, but for that of a session, which has its end in it. **Stream time** is how far the events of a store have come: their newest timestamp, which
-never goes back. A window that stream time has passed by `keep` is let go: it leaves Spark's state, every copy and the
-topic, and a row that comes for it after that is too late.
+A window is `[start, end)`; of a session its end is in it. **Stream time** is how far the events of a store have come:
+their newest timestamp, which never goes back. A window that stream time has passed by `keep` is let go: it leaves
+Spark's state, every copy and the topic, and a row that comes for it after that is too late.
 
 The key of such a row is the store's key and the window's start: `hello@1795622400000` as text, in Python a `WindowKey`.
 """
@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any, ClassVar, Final, NamedTuple
 
-from runtime.durations import seconds_of
+from runtime.durations import NO_GRACE, seconds_of
 from runtime.errors import DeclarationError, InvalidRecord
 from runtime.keys import Int64, KeyType, KeyValue
 from runtime.records import ID_MAX, ID_MIN, parse_id
@@ -30,7 +30,6 @@ WINDOW_END: Final = "windowEnd"
 _MOST_OF_ONE: Final = 1_000
 """An event lies in so many windows at most."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_NO_GRACE: Final = "0 seconds"
 _START_BYTES: Final = 8
 _END_OF_KEY: Final = b"\x00\x00"
 _NUL: Final = b"\x00\x01"
@@ -38,7 +37,8 @@ _NUL: Final = b"\x00\x01"
 
 STREAM_TIME_KEY: Final = b"@"
 """The key of the records of a result topic that tell stream time. It is no key of a window."""
-_STREAM_TIME: Final = "stream_ms"
+STREAM_TIME: Final = "stream_ms"
+"""The header that tells it."""
 
 
 class WindowKey(NamedTuple):
@@ -70,7 +70,7 @@ class Windows(ABC):
     def __post_init__(self) -> None:
         for name in self.lengths:
             given = getattr(self, name)
-            if seconds_of(given) is None and (name, given) != ("grace", _NO_GRACE):
+            if seconds_of(given) is None and (name, given) != ("grace", NO_GRACE):
                 raise DeclarationError(
                     f'{self} has {name} {given!r}: give a length of time, as "5 seconds", "10 minutes" or "1 day"'
                 )
@@ -177,7 +177,7 @@ class Hopping(EqualWindows):
     size: str
     every: str
     keep: str = "1 day"
-    grace: str = "0 seconds"
+    grace: str = NO_GRACE
 
 
 @dataclass(frozen=True)
@@ -195,7 +195,7 @@ class Tumbling(EqualWindows):
 
     size: str
     keep: str = "1 day"
-    grace: str = "0 seconds"
+    grace: str = NO_GRACE
 
     @property
     def every(self) -> str:  # type: ignore[override]
@@ -237,7 +237,7 @@ class Session(Windows):
 
     gap: str
     keep: str = "1 day"
-    grace: str = "0 seconds"
+    grace: str = NO_GRACE
 
     lengths: ClassVar[tuple[str, ...]] = ("gap", "keep", "grace")
 
@@ -331,7 +331,7 @@ def ms_of(time: str) -> int:
 
 def stream_time_headers(stream_ms: int) -> list[tuple[str, bytes]]:
     """Return the headers of a record that tells stream time, in milliseconds from 1970. Its value is null."""
-    return [(_STREAM_TIME, str(stream_ms).encode())]
+    return [(STREAM_TIME, str(stream_ms).encode())]
 
 
 def stream_time_of(headers: Iterable[tuple[str, bytes]]) -> int:
@@ -343,7 +343,7 @@ def stream_time_of(headers: Iterable[tuple[str, bytes]]) -> int:
     Raises:
         InvalidRecord: they tell none.
     """
-    return parse_id((dict(headers).get(_STREAM_TIME) or b"").decode("ascii", "replace"))
+    return parse_id((dict(headers).get(STREAM_TIME) or b"").decode("ascii", "replace"))
 
 
 def _first_bytes(of: KeyType, key: KeyValue) -> bytes:

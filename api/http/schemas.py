@@ -48,7 +48,9 @@ class WindowFacts(Model):
     """The windows of a store."""
 
     size: str | None = Field(
-        default=None, description="how long one is; null: a session, which has no length of its own", examples=["5 seconds"]
+        default=None,
+        description="how long one is; null: a session, which has no length of its own",
+        examples=["5 seconds"],
     )
     every: str | None = Field(
         default=None, description="how long after one window the next begins; null: of sessions", examples=["2 seconds"]

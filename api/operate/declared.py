@@ -9,7 +9,7 @@ from fastapi import APIRouter
 
 from api.components import Components
 from api.http.schemas import Column, DeclaredStore, SourceFacts, TableFacts, TopologyFacts, WindowFacts
-from runtime.declaration import Store, Stream, Table, Topology
+from runtime.declaration import Store, Table, Topology
 from runtime.keys import Key
 from runtime.types import Timestamp
 from runtime.values import Fields
@@ -55,7 +55,7 @@ def facts_of(topology: Topology, flows: tuple[tuple[str, str], ...]) -> Topology
         name=topology.name,
         about=topology.about,
         pace=topology.pace,
-        source=SourceFacts(topic=topology.events.topic, columns=_columns(topology.events)),
+        source=SourceFacts(topic=topology.events.topic, columns=_columns(topology)),
         sources=topology.source_topics,
         tables=[
             TableFacts(
@@ -127,6 +127,6 @@ def _row_schema(key: Key, columns: Mapping[str, Mapping[str, Any]]) -> dict[str,
     return {"type": "object", "properties": fields, "required": list(fields)}
 
 
-def _columns(source: Stream) -> list[Column]:
+def _columns(source: Topology) -> list[Column]:
     names = {name: of_type.name for name, of_type in source.types.items()}
     return [Column(name=name, type=names.get(name, _TYPES.get(spark, spark))) for name, spark in source.columns.items()]

@@ -39,11 +39,13 @@ class Batch:
         number: counts from 0.
         metadata: what Spark notes of it beside the offsets, as JSON text.
         ends: the offset after the last record that it reads, by partition.
+        readers: how often its query reads the topics: once a stream that is joined. Each has the same offsets.
     """
 
     number: int
     metadata: str
     ends: Mapping[TopicPartition, int]
+    readers: int = 1
 
     @classmethod
     def parse(cls, number: int, text: str) -> Self:
@@ -56,17 +58,19 @@ class Batch:
             version, metadata, *sources = text.strip("\n").split("\n")
             if version.strip() != _VERSION:
                 raise ValueError(f"version {version}")
-            topics = json.loads(*sources)
+            if len(set(sources)) != 1:
+                raise ValueError(f"{len(sources)} readers, which are at different offsets")
+            topics = json.loads(sources[0])
             if not topics or not all(isinstance(of_topic, dict) for of_topic in topics.values()):
                 raise ValueError(f"{sources[0]} is no topic's")
-            return cls(number, metadata, by_partition(topics))
+            return cls(number, metadata, by_partition(topics), len(sources))
         except (ValueError, TypeError, AttributeError) as error:
             raise CheckpointUnusable(f"the offsets of batch {number} cannot be read: {error}") from error
 
     def to_text(self) -> str:
         """Return the text of its file."""
         offsets = json.dumps(by_topic(dict(sorted(self.ends.items()))), separators=(",", ":"))
-        return f"{_VERSION}\n{self.metadata}\n{offsets}"
+        return "\n".join([_VERSION, self.metadata, *[offsets] * self.readers])
 
 
 class OffsetLog:
@@ -187,7 +191,8 @@ class OffsetLog:
         """Make the log one of files: the last batch that was done comes first, which tells that it is."""
         self._directory.delete(self._file(last[-1].number + 1))
         for batch in reversed(last):
-            self._directory.write_text(self._file(batch.number), f"{_VERSION}\n{batch.metadata}\n{_NO_FILE_YET}")
+            lines = [_VERSION, batch.metadata, *[_NO_FILE_YET] * batch.readers]
+            self._directory.write_text(self._file(batch.number), "\n".join(lines))
         self._directory.delete(f"{self._query}/sources")
 
     def _end_files(self, last: list[Batch], ends: Mapping[TopicPartition, int]) -> None:

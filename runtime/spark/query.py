@@ -18,13 +18,19 @@ from runtime.spark.session import translated
 
 EVENTS: Final = "events"
 ROWS: Final = "rows"
-"""What is observed of a batch: events, `total` and `invalid`; rows, `without_key`."""
+"""What is observed of a batch: of the events of each source that is read by itself, `total` and `invalid`; of the rows
+`without_key`."""
 
 _ADDED: Final = "addBatch"
 """What took time in a batch that was run."""
 
 POLL_S: Final = 0.1
 """How long a look at the query waits for its end."""
+
+
+def events_observed(number: int) -> str:
+    """Return the name under which the events of a source are observed that is read by itself; they count from 0."""
+    return f"{EVENTS}-{number}" if number else EVENTS
 
 
 class BatchReport(NamedTuple):
@@ -61,13 +67,14 @@ class BatchReport(NamedTuple):
         """Return the report that Spark's progress event, as JSON, is."""
         # A batch without data has no observed metrics.
         observed = progress.get("observedMetrics", {})
-        events = observed.get(EVENTS, {})
+        # Each source that is joined is read by itself, and so all of its records are.
+        sources = [seen for name, seen in observed.items() if name.startswith(EVENTS)]
         positions = _offsets(progress, "endOffset")
         return cls(
             batch=progress["batchId"],
-            rows=progress["numInputRows"],
-            events=events.get("total", 0),
-            invalid=events.get("invalid", 0) + observed.get(ROWS, {}).get("without_key", 0),
+            rows=progress["numInputRows"] // max(1, len(sources)),
+            events=sum(seen.get("total", 0) for seen in sources),
+            invalid=sum(seen.get("invalid", 0) for seen in sources) + observed.get(ROWS, {}).get("without_key", 0),
             behind=sum(_offsets(progress, "latestOffset").values()) - sum(positions.values()),
             begin=_offsets(progress, "startOffset"),
             positions=positions,

@@ -22,7 +22,7 @@ from runtime.declaration import Store
 from runtime.keys import Text
 from runtime.results import parse
 from runtime.spark.beside_value import OF_RECORD, declared_name
-from runtime.windows import WINDOW_END, EqualWindows, Session, SessionEnd
+from runtime.windows import STREAM_TIME, STREAM_TIME_KEY, WINDOW_END, EqualWindows, Session, SessionEnd
 
 HEADERS: Final = ("generation", "version", "events", "newest_ms", "offsets")
 RECORD: Final = "key string, value string, headers array<struct<key: string, value: binary>>"
@@ -37,7 +37,7 @@ _END: Final = "__end"
 _TIME: Final = "__time"
 _WINDOW: Final = "__window"
 _KEY_OF_WINDOW: Final = r"(?s)^(.+)@([^@]+)$"
-_ENDLESS_MS: Final = 10**13
+ENDLESS_MS: Final = 10**13
 """Some three hundred years."""
 _WATERMARKED: Final = "spark.watermarkDelayMs"
 """In the metadata of a column: Spark lets a group go when its watermark has passed the end of this window."""
@@ -82,7 +82,7 @@ class Results:
         generation: the number that each result carries.
         partitions: how many the result topic has.
         stream_ms: the stream time that the generation began with, where the store has windows: what this lets go has
-            been let go before.
+            been let go before, and a session that has ended by it has been written.
     """
 
     store: Store
@@ -109,10 +109,9 @@ class Results:
         if window is None:
             return rows
         timed = rows.withColumn(_TIME, F.col("at.timestamp"))
-        timed = timed.withWatermark(_TIME, f"{_ENDLESS_MS if late_ms is None else late_ms} milliseconds")
+        timed = timed.withWatermark(_TIME, f"{ENDLESS_MS if late_ms is None else late_ms} milliseconds")
         if isinstance(window, Session):
-            end = F.timestamp_millis(F.unix_millis(_TIME) + window.gap_ms)
-            return self._alive(timed.withColumn(SessionEnd().column, end))
+            return timed.withColumn(SessionEnd().column, F.timestamp_millis(F.unix_millis(_TIME) + window.gap_ms))
         assert isinstance(window, EqualWindows), window
         at_ms, every_ms = F.unix_millis(_TIME), F.lit(window.every_ms)
         last = at_ms - F.pmod(at_ms, every_ms)
@@ -121,14 +120,11 @@ class Results:
         return self._alive(timed.select("*", (last if is_one else starts).alias(_START)).drop(_TIME))
 
     def _alive(self, rows: DataFrame) -> DataFrame:
-        """Return the rows of windows that had not been let go when the generation began."""
+        """Return the rows of windows that had not been let go when the generation began; sessions come later."""
         window = self.store.window
-        if window is None or self.stream_ms is None:
+        if not isinstance(window, EqualWindows) or self.stream_ms is None:
             return rows
-        if isinstance(window, EqualWindows):
-            return rows.where(F.col(_START) + window.size_ms > window.last_let_go(self.stream_ms))
-        end = F.col(_END if _END in rows.columns else SessionEnd().column)
-        return rows.where(F.unix_millis(end) > window.last_let_go(self.stream_ms))
+        return rows.where(F.col(_START) + window.size_ms > window.last_let_go(self.stream_ms))
 
     def parts(self, rows: DataFrame) -> DataFrame:
         """Return the parts that rows are: the key, of what each is made, and those of the values.
@@ -154,7 +150,16 @@ class Results:
         made = [F.sum(f"{_MADE}events").alias(f"{_MADE}events"), F.max(f"{_MADE}newest_ms").alias(f"{_MADE}newest_ms")]
         offsets = [F.max(name).alias(name) for name in self._offset_names]
         older = [F.max(f"{_MADE}older").alias(f"{_MADE}older")] if self.keeps_offsets else []
-        added = self._grouped(parts).agg(*made, *offsets, *older, *self.store.record.aggregates())
+        if self.store.of_join:
+            # No aggregate may follow a join: each row is a result, and the copies merge them.
+            added = parts.select("*", *self.store.record.of_one_part())
+        else:
+            added = self._grouped(parts).agg(*made, *offsets, *older, *self.store.record.aggregates())
+        if isinstance(self.store.window, Session) and self.stream_ms is not None:
+            # All that had ended by then has been written: what is left of such is events that came too late.
+            # By what was added up: Spark would look at the end of the window before it has put events together.
+            end_ms = F.col(f"{_MADE}newest_ms") + self.store.window.gap_ms
+            added = added.where(end_ms > self.stream_ms - self.store.window.late_ms)
         # A null is said: a row is served as it stands in a record.
         value = F.to_json(F.struct(*self.store.record.published(self.generation)), {"ignoreNullFields": "false"})
         key = F.col(self.store.key.name).cast("string")
@@ -191,7 +196,7 @@ class Results:
         """
         if self._sessions:
             ended = published.withColumn(_END, F.col(f"values.{WINDOW_END}").cast("timestamp"))
-            return self._alive(ended).select(*keys_of(self.store), _END)
+            return ended.select(*keys_of(self.store), _END)
         others = [
             self._key(),
             *(F.col(name) for name in keys_of(self.store)[1:]),
@@ -241,7 +246,9 @@ class Results:
     def _in_no_session(self, rows: DataFrame, seed: DataFrame, window: Session) -> DataFrame:
         """Return the rows that lie in no session that is published, nor within the gap of one."""
         key = self.store.key.name
-        sessions = seed.select(F.col(key).alias("__of"), F.col(_START).alias("__from"), F.unix_millis(_END).alias("__to"))
+        sessions = seed.select(
+            F.col(key).alias("__of"), F.col(_START).alias("__from"), F.unix_millis(_END).alias("__to")
+        )
         at_ms = F.unix_millis(_TIME)
         lies_in = (at_ms >= F.col("__from") - window.gap_ms) & (at_ms <= F.col("__to"))
         return rows.join(F.broadcast(sessions), (F.col(key) == F.col("__of")) & lies_in, "left_anti")
@@ -380,6 +387,17 @@ def published(store: Store, records: DataFrame) -> DataFrame:
     return fields.where(store.record.is_published() & of_version).select(
         *keys_of(store), F.struct(*HEADERS).alias("made"), "values"
     )
+
+
+def told_stream_ms(records: DataFrame) -> int | None:
+    """Return the stream time that a stream has told last on a result topic; None where none has told any.
+
+    Args:
+        records: as Spark's Kafka source gives them, with headers.
+    """
+    told = records.where(F.col("key") == F.lit(STREAM_TIME_KEY))
+    newest = told.agg(F.max(_said(STREAM_TIME).try_cast("bigint"))).first()
+    return None if newest is None or newest[0] is None else int(newest[0])
 
 
 def stream_ms_of(store: Store, results: DataFrame) -> int | None:

@@ -262,11 +262,11 @@ class Choice:
     ) -> Work:
         """Claim a generation, and read the results so far into its state; that publishes them as its results.
 
-        Results that do not change stay as they are: events that lie in them are passed over.
+        Results that do not change stay as they are. Events that lie in them are passed over, or change nothing again.
         """
         self.checked()
         begin = self._topics.events().begin
-        before = Generation(0, "", self._origin(topics))
+        before = self._work(spark, generations, Generation(0, "", self._origin(topics)), topics)
 
         def write_seed(published: DataFrame) -> Work:
             results = published.cache()
@@ -274,16 +274,19 @@ class Choice:
             generation = generations.claim(
                 (newest and newest[0]) or 0,
                 self._origin(topics),
-                seeded=True,
-                stream_ms=stream_ms_of(self._store, results),
+                seeded=not self._store.of_join,
+                # Of what does not change: what is known to be whole.
+                stream_ms=told if self._store.final else stream_ms_of(self._store, results),
             )
             work = self._work(spark, generations, generation, topics)
-            work.write_seed(self._upkeep.seed(work, results, tables_are_new=tables_are_new))
+            if generation.seeded:
+                work.write_seed(self._upkeep.seed(work, results, tables_are_new=tables_are_new))
             results.unpersist()
             return work
 
         with self._spark.beside:
-            work = self._work(spark, generations, before, topics).with_published(write_seed)
+            told = before.told_stream_ms() if self._store.final else None
+            work = before.with_published(write_seed)
         if self._store.final:
             return work
         with running(work.start_with_seed()) as query:

@@ -78,7 +78,7 @@ class TopologyDriver:
         self._waiting: list[Record] = []
         self._published: dict[str, dict[bytes, ResultRecord]] = {store.name: {} for store in topology.stores}
         self._stream_ms: dict[str, int | None] = {store.name: None for store in topology.stores}
-        # Of stores with sessions: what may lie in one that has not ended.
+        # Of stores whose rows do not change: what may be in one that is yet to come.
         self._open: dict[str, list[Record]] = {store.name: [] for store in topology.stores}
         self._dead_letters: list[DeadLetter] = []
 
@@ -169,7 +169,8 @@ class TopologyDriver:
                 joined=tables_in_memory(self._session, self.topology, store, LocalTables(self._shown.copies)),
                 stream_ms=self._stream_ms[store.name],
             )
-            on_frames.seed = on_frames.seed_of(list(published.values())) if published else None
+            if published and not store.of_join:
+                on_frames.seed = on_frames.seed_of(list(published.values()))
             made = on_frames.records(self._with_open(store, records))
             self._note_stream_time(store, made)
             news = list(written(store, made, self._stream_ms[store.name]))
@@ -179,15 +180,22 @@ class TopologyDriver:
             self._let_windows_go(store)
 
     def _with_open(self, store: Store, records: list[Record]) -> list[Record]:
-        """Return records, and before them what may lie in a session with them; without those that come too late."""
-        if not isinstance(store.window, Session):
+        """Return records, and before them what may be in a row with them; without those that come too late."""
+        if not store.final:
             return records
-        stream_ms, window = self._stream_ms[store.name], store.window
-        if stream_ms is not None:
-            late_ms = stream_ms - window.late_ms - window.gap_ms - EPOCH_MS
-            records = [record for record in records if record.at_ms > late_ms]
-        self._open[store.name] += records
+        late_ms = self._late_ms(store)
+        self._open[store.name] += [record for record in records if late_ms is None or record.at_ms > late_ms]
         return self._open[store.name]
+
+    def _late_ms(self, store: Store) -> int | None:
+        """Return when records of a store were that come too late, or before that; from `EPOCH`, as theirs."""
+        join, stream_ms = self.topology.join, self._stream_ms[store.name]
+        if join is not None:
+            times = [[each.at_ms for each in self._open[store.name] if each.topic == side.topic] for side in join.sides]
+            return min(map(max, times)) - join.late_ms if all(times) else None
+        if stream_ms is None or not isinstance(store.window, Session):
+            return None
+        return stream_ms - store.window.late_ms - store.window.gap_ms - EPOCH_MS
 
     def _note_stream_time(self, store: Store, made: list[ResultRecord]) -> None:
         """Take note of how far the events of a store have come."""

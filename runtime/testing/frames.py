@@ -15,7 +15,7 @@ from runtime.declaration import Store, Topology
 from runtime.results import Result
 from runtime.spark.plan_check import check_rows
 from runtime.spark.results import Consumed, Results, SourceTopic, as_consumed, latest, published
-from runtime.spark.rows import rows_of, usable
+from runtime.spark.rows import events_of, rows_of
 
 EPOCH: Final = datetime(2026, 1, 1, tzinfo=UTC)
 """When records are from that do not say."""
@@ -135,8 +135,8 @@ class StoreOnFrames:
 
     def query(self, records: Records) -> DataFrame:
         """Return the result records of source records, the seed merged into them."""
-        judged = self.topology.events.judge(records_frame(self.session, records))
-        rows = rows_of(self.topology, self.store, self.narrow(usable(judged)), self.joined)
+        events = events_of(self.topology, records_frame(self.session, records))
+        rows = rows_of(self.topology, self.store, self.narrow(events), self.joined)
         if self.store.rows is not None:
             check_rows(self.store, rows)
         rows = self.made.in_windows(rows)

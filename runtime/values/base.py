@@ -83,6 +83,10 @@ class Values(ABC):
     def aggregates(self) -> list[Column]:
         """Return what the parts of a key add up to; each column has a name."""
 
+    def of_one_part(self) -> list[Column]:
+        """Return what a single part adds up to, without an aggregate; columns as those of `aggregates`."""
+        raise NotImplementedError(f"{type(self).__name__} needs an aggregate")
+
     @abstractmethod
     def published(self, generation: int) -> list[Column]:
         """Return the fields of a result record's value, from the columns that `aggregates` names."""
@@ -157,6 +161,9 @@ class Value(ABC):
 
     listed: ClassVar[bool] = False
     """Whether it is a list in a record, whose elements are parts."""
+
+    is_its_part: ClassVar[bool] = False
+    """Whether the value of a single row is the part that the row is."""
 
     # Spark
 

@@ -108,6 +108,11 @@ class Fields(Values):
 
         return [value.aggregate(F.col(f"part_{name}")).alias(name) for name, value in self.values.items()]
 
+    def of_one_part(self) -> list[Column]:
+        from pyspark.sql import functions as F
+
+        return [F.col(f"part_{name}").alias(name) for name in self.values]
+
     def published(self, generation: int) -> list[Column]:  # noqa: ARG002
         from pyspark.sql import functions as F
 

@@ -105,6 +105,13 @@ ANSWERS: Final[Mapping[str, Mapping[str, list[dict[str, Any]]]]] = {
             _session("b2", "02:00", "02:30", 1),
         ]
     },
+    "paid-orders": {
+        "paid-orders-store": [
+            {"order_id": 1001, "customer_id": 1, "amount": 25.9, "method": "card", "paid": 25.9},
+            {"order_id": 1002, "customer_id": 2, "amount": 100.0, "method": "transfer", "paid": 100.0},
+            {"order_id": 1005, "customer_id": 2, "amount": 49.99, "method": "card", "paid": 9.99},
+        ]
+    },
     "orders": {
         "enriched-orders-store": [
             {"order_id": 1001, "customer_id": 1, "amount": 25.9, "customer": "Ada"},

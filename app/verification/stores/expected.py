@@ -19,7 +19,7 @@ from runtime.kafka.unreadable import read_ranges
 from runtime.serving.in_memory import GivenRecord, InMemory
 from runtime.spark.bounded_read import in_memory, past_unreadable, read_apart, read_around
 from runtime.spark.results import Results, SourceTopic, as_consumed, written
-from runtime.spark.rows import rows_of, unusable, usable
+from runtime.spark.rows import events_of, rows_of, unusable
 from runtime.spark.session import Spark, translated
 from runtime.stream.tables import tables_in_memory
 
@@ -129,7 +129,7 @@ class StoresExpectation:
         sources = [SourceTopic(topic, *self._inputs.described[topic]) for topic in topics]
         results = Results(store, sources, generation=1)
         joined = tables_in_memory(self._spark.session, self._topology, store, tables)
-        events = usable(self._topology.events.judge(records))
+        events = events_of(self._topology, records)
         rows = results.in_windows(rows_of(self._topology, store, events, joined))
         return results.of_parts(results.parts(rows))
 
