@@ -24,7 +24,7 @@ from aiokafka.errors import KafkaError
 from app.errors import SetupError
 from app.scratch import temporary_files
 from app.text_lines import text_lines
-from runtime.declaration import PlainText, Topology
+from runtime.declaration import PlainText, Stream, Topology
 from runtime.kafka.connection import KafkaConnection
 from runtime.kafka.errors import unavailable
 from runtime.kafka.topics import create_missing, inputs_of, outputs_of
@@ -146,13 +146,17 @@ def _topics(topology: Topology) -> list[str]:
 def _lines_of(topology: Topology, topic: str) -> Lines:
     if topic not in topology.source_topics:
         return "row"
-    if topology.events.key is not None:
+    if _source_of(topology, topic).key is not None:
         return "keyed"
     return "text" if _is_text(topology, topic) else "json"
 
 
+def _source_of(topology: Topology, topic: str) -> Stream:
+    return {source.topic: source for source in topology.sources}[topic]
+
+
 def _is_text(topology: Topology, topic: str) -> bool:
-    return topic in topology.source_topics and isinstance(topology.events.format, PlainText)
+    return topic in topology.source_topics and isinstance(_source_of(topology, topic).format, PlainText)
 
 
 def _file_for(topic: str, directory: Path) -> Path | None:

@@ -37,6 +37,8 @@ OTHERS: Final[Mapping[str, str]] = {
     "product-counter": "topology.product_counter:PRODUCT_COUNTER",
     "captcha": "topology.captcha:CAPTCHA",
     "browser-windows": "topology.browser_windows:BROWSER_WINDOWS",
+    "sessions": "topology.sessions:SESSIONS",
+    "paid-orders": "topology.paid_orders:PAID_ORDERS",
 }
 """Further topologies of the project by their short names, which are their names."""
 

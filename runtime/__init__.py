@@ -7,12 +7,12 @@ A declaration takes everything from here:
 
 from __future__ import annotations
 
-from runtime.declaration import REAL_TIME, Json, Limits, PlainText, Row, Store, Stream, Table, Tables, Topology
+from runtime.declaration import REAL_TIME, Joined, Json, Limits, PlainText, Row, Store, Stream, Table, Tables, Topology
 from runtime.keys import Int64, Key, Text
 from runtime.rows import each_distinct
 from runtime.types import Boolean, Decimal, Double, Timestamp
 from runtime.values import Average, Count, Latest, Max, Min, Recent, Sum, Value, Values
-from runtime.windows import Hopping, Tumbling
+from runtime.windows import Hopping, Session, Tumbling
 
 __all__ = [
     "REAL_TIME",
@@ -23,6 +23,7 @@ __all__ = [
     "Double",
     "Hopping",
     "Int64",
+    "Joined",
     "Json",
     "Key",
     "Latest",
@@ -32,6 +33,7 @@ __all__ = [
     "PlainText",
     "Recent",
     "Row",
+    "Session",
     "Store",
     "Stream",
     "Sum",

@@ -1,6 +1,7 @@
 """What a topology is: frozen values that check themselves when they are made, so when a topology is loaded.
 
 Topology ── source: Stream … (a topic, and how its records are read; several that are read alike are one)
+         │          or Joined … (two, joined where their records are of about the same time)
          ├─ tables: Table … (a topic, a key and fields; every instance holds all of it)
          ├─ stores: Store … (rows of the source, a key, values; a result topic)
          └─ upkeep: what only few topologies need while their stream runs
@@ -15,13 +16,13 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-from runtime.durations import seconds_of
+from runtime.durations import NO_GRACE, seconds_of
 from runtime.errors import DeclarationError
 from runtime.kafka.partitioner import partition_by_part, partition_for
 from runtime.keys import Int64, Key, KeyType, KeyValue, Text
 from runtime.types import FIELD_DIGITS, Boolean, ColumnType, Decimal, Double, Timestamp
 from runtime.values import Fields, Value, Values
-from runtime.windows import WINDOW_END, WINDOW_START, Windows, window_key
+from runtime.windows import WINDOW_END, WINDOW_START, Session, SessionEnd, Windows, window_key
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -213,6 +214,84 @@ class Table:
             raise DeclarationError(f"table {self.topic} has a field {self.key.name}, as its key: give it another name")
 
 
+@dataclass(frozen=True)
+class Joined:
+    """Two streams joined: an event for each two records, one of each, with the same `on` and not too far apart in time.
+
+    It has the columns of the left stream, then those of the right one. Its `at` is that of the later record. For
+    topologies at a pace.
+
+    >>> orders = Stream("orders", Json({"order": Int64, "item": Text}))
+    >>> payments = Stream("payments", Json({"order": Int64, "paid": Decimal(2)}))
+    >>> Joined(orders, payments, on="order", within="5 minutes").columns
+    {'order': 'bigint', 'item': 'string', 'paid': 'decimal(18,2)'}
+
+    Attributes:
+        left: a stream.
+        right: another one.
+        on: the column that is the same in both records. A record without it cannot be used.
+        within: how far apart their timestamps may be at most, whichever comes first.
+        grace: how late a record may come, in stream time; what is later is left out.
+    """
+
+    left: Stream
+    right: Stream
+    on: str
+    within: str
+    grace: str = NO_GRACE
+
+    def __post_init__(self) -> None:
+        for side in self.sides:
+            if not isinstance(side, Stream):
+                raise DeclarationError(f"Joined has {side!r}: join two streams, as Stream(topic, format)")
+            if self.on not in side.columns:
+                there = ", ".join(side.columns)
+                raise DeclarationError(
+                    f"{self._said} on {self.on}, which {side.topic} does not have (it has {there}): name a column of"
+                    " both"
+                )
+        types = [side.columns[self.on] for side in self.sides]
+        if types[0] != types[1]:
+            raise DeclarationError(f"{self._said} on {self.on}, which is {' and '.join(types)}: give it one type")
+        if twice := (self.left.columns.keys() & self.right.columns.keys()) - {self.on}:
+            raise DeclarationError(f"{self._said} with column {min(twice)} in both: give one of them another name")
+        for name in ("within", "grace"):
+            given = getattr(self, name)
+            if seconds_of(given) is None and (name, given) != ("grace", NO_GRACE):
+                raise DeclarationError(
+                    f'{self._said} with {name} {given!r}: give a length of time, as "30 seconds" or "5 minutes"'
+                )
+
+    @property
+    def sides(self) -> tuple[Stream, Stream]:
+        """Both streams."""
+        return self.left, self.right
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """The columns that rows are made of, and their Spark types."""
+        return {**self.left.columns, **self.right.columns}
+
+    @property
+    def types(self) -> dict[str, ColumnType]:
+        """The types of those columns of which a declaration has one."""
+        return {**self.left.types, **self.right.types}
+
+    @property
+    def within_s(self) -> int:
+        """How far apart the records may be, in seconds."""
+        return seconds_of(self.within) or 0
+
+    @property
+    def late_ms(self) -> int:
+        """How far behind stream time a record is that comes too late, in milliseconds."""
+        return (seconds_of(self.grace) or 0) * 1000 + 1
+
+    @property
+    def _said(self) -> str:
+        return f"{self.left.topic} and {self.right.topic} are joined"
+
+
 class Limits(NamedTuple):
     """How much of a row that is a list a reader gets.
 
@@ -247,8 +326,9 @@ class Store:
         keys_only: whether `rows` only asks which rows tables have, and is given their keys alone.
         version: raised when rows or values mean something else than before.
         partitions: how many the result topic gets where it does not exist.
-        window: the stretches of event time of which each has a row of its own, `Tumbling` or `Hopping`; left out where
-            a key has one row.
+        window: the stretches of event time of which each has a row of its own, `Tumbling`, `Hopping` or `Session`; left
+            out where a key has one row.
+        of_join: whether its rows are of two streams that are joined; its topology knows.
     """
 
     name: str
@@ -262,6 +342,7 @@ class Store:
     version: int = 1
     partitions: int = 4
     window: Windows | None = None
+    of_join: bool = field(default=False, repr=False)
 
     def __post_init__(self) -> None:
         _check(_NAME, self.name, "the name of a Store")
@@ -285,8 +366,11 @@ class Store:
     def _check_window(self, window: object) -> None:
         if not isinstance(window, Windows):
             raise DeclarationError(
-                f'store {self.name} has window {window!r}: give Tumbling("1 hour") or Hopping("1 hour", "5 minutes")'
+                f'store {self.name} has window {window!r}: give Tumbling("1 hour"), Hopping("1 hour", "5 minutes") or'
+                ' Session("30 seconds")'
             )
+        if isinstance(window, Session) and isinstance(self.values, Values):
+            raise DeclarationError(f"store {self.name} has sessions and {self.values!r}: give its values names")
         for name in {WINDOW_START, WINDOW_END} & {self.key.name, *self.record.columns, *self._names}:
             raise DeclarationError(f"store {self.name} has a column {name}, as its windows: give it another name")
         if self.limits is not None:
@@ -315,9 +399,17 @@ class Store:
         return (partition_for if self.window is None else partition_by_part)(key, partitions)
 
     @property
+    def final(self) -> bool:
+        """Whether a row is written when nothing can change it any more."""
+        return self.of_join or isinstance(self.window, Session)
+
+    @property
     def record(self) -> Values:
-        """What a result record's value is."""
-        return self.values if isinstance(self.values, Values) else Fields(MappingProxyType(dict(self.values)))
+        """What a result record's value is: the values, and of a session before them when it ends."""
+        if isinstance(self.values, Values):
+            return self.values
+        ends = {WINDOW_END: SessionEnd()} if isinstance(self.window, Session) else {}
+        return Fields(MappingProxyType({**ends, **self.values}), final=self.final)
 
     @property
     def joined(self) -> tuple[str, ...]:
@@ -335,7 +427,8 @@ class Topology:
 
     Attributes:
         name: in the group, in metrics and in problems.
-        source: the events: a stream, or several of one format and key, whose records are one source together.
+        source: the events: a stream; several of one format and key, whose records are one source together; or two that
+            are `Joined`.
         stores: one or more.
         tables: those that `rows` and `show` look into.
         pace: `REAL_TIME`, or from "1 second" to "1 hour": how often results come. A key's result is written at most
@@ -347,7 +440,7 @@ class Topology:
     """
 
     name: str
-    source: Stream | Sequence[Stream]
+    source: Stream | Sequence[Stream] | Joined
     stores: Sequence[Store]
     tables: Sequence[Table] = ()
     pace: str = REAL_TIME
@@ -372,7 +465,14 @@ class Topology:
     @property
     def sources(self) -> tuple[Stream, ...]:
         """The streams that the source is, in the order in which they are named."""
+        if isinstance(self.source, Joined):
+            return self.source.sides
         return (self.source,) if isinstance(self.source, Stream) else tuple(self.source)
+
+    @property
+    def join(self) -> Joined | None:
+        """How the sources are joined; None where they are one source."""
+        return self.source if isinstance(self.source, Joined) else None
 
     @property
     def source_topics(self) -> list[str]:
@@ -386,8 +486,18 @@ class Topology:
 
     @property
     def events(self) -> Stream:
-        """The first of the sources, which says how all are read."""
+        """The first of the sources, which says how all are read that are not joined."""
         return self.sources[0]
+
+    @property
+    def columns(self) -> Mapping[str, str]:
+        """The columns that rows are made of, and their Spark types; beside them there is `at`."""
+        return (self.join or self.events).columns
+
+    @property
+    def types(self) -> dict[str, ColumnType]:
+        """The types of those columns of which a declaration has one."""
+        return (self.join or self.events).types
 
     @property
     def every_s(self) -> int | None:
@@ -417,6 +527,13 @@ class Topology:
     def _check_sources(self) -> None:
         if not self.sources:
             raise DeclarationError(f"topology {self.name} has no source: name a Stream, or several")
+        if self.join is not None:
+            if self.every_s is None:
+                raise DeclarationError(
+                    f"topology {self.name} joins {' and '.join(self.source_topics)} and runs in real time, which joins"
+                    ' no streams: give the topology pace="1 second"'
+                )
+            return
         for other in self.sources[1:]:
             if (other.format, other.key) != (self.events.format, self.events.key):
                 raise DeclarationError(
@@ -454,20 +571,46 @@ class Topology:
                     f"rows of store {store.name} want {name}, which is no table (there are {there}):"
                     " name the parameter as the table's topic"
                 )
+        if isinstance(store.window, Session) and self.every_s is None:
+            raise DeclarationError(
+                f"store {store.name} has sessions, of which a row comes when they have ended, and topology {self.name}"
+                ' runs in real time: give the topology pace="1 second"'
+            )
+        if self.join is not None:
+            self._check_joined(store)
         if store.rows is None:
-            columns = self.events.columns
+            columns = self.columns
             for name, wanted in {store.key.name: "", **store.record.columns}.items():
                 if name not in columns:
                     there = ", ".join(columns)
                     raise DeclarationError(
-                        f"store {store.name} wants column {name}, which {self.events.topic} does not have"
+                        f"store {store.name} wants column {name}, which {self._read} does not have"
                         f" (it has {there}): name one of these, or make it in rows"
                     )
                 if wanted not in ("", columns[name]):
                     raise DeclarationError(
-                        f"store {store.name} wants column {name} as {wanted}, and {self.events.topic} has it as"
+                        f"store {store.name} wants column {name} as {wanted}, and {self._read} has it as"
                         f" {columns[name]}: leave its type to the source, or make another column in rows"
                     )
+
+    def _check_joined(self, store: Store) -> None:
+        values = store.values if isinstance(store.values, Mapping) else {"": store.values}
+        for name, value in values.items():
+            if not (isinstance(value, Value) and value.is_its_part):
+                raise DeclarationError(
+                    f"store {store.name} has {f'{name}: ' if name else ''}{type(value).__name__} of streams that are"
+                    " joined: each two records are a result of their own, so give values that merge, as Latest, Min or"
+                    " Max"
+                )
+        if store.window is not None:
+            raise DeclarationError(
+                f"store {store.name} has a window, and its rows are of streams that are joined: leave the window out"
+            )
+
+    @property
+    def _read(self) -> str:
+        """What is read, for people."""
+        return self.events.topic if self.join is None else f"the join of {' and '.join(self.source_topics)}"
 
     def _with_types(self, store: Store) -> Store:
         """Return a store whose values know what their columns hold: what the source has under the name.
@@ -476,13 +619,15 @@ class Topology:
         """
         if isinstance(store.values, Values):
             return store
-        values = {name: value.of(self.events.types) for name, value in store.values.items()}
+        values = {name: value.of(self.types) for name, value in store.values.items()}
         for name, value in values.items():
             try:
                 value.check_type()
             except DeclarationError as error:
                 raise DeclarationError(f"value {name} of store {store.name}: {error}") from error
-        return store if values == store.values else replace(store, values=values)
+        of_join = self.join is not None
+        same = values == store.values and of_join == store.of_join
+        return store if same else replace(store, values=values, of_join=of_join)
 
 
 def _type_of(spark: str) -> ColumnType | None:
@@ -510,6 +655,7 @@ def _repeated(names: Sequence[str]) -> Iterator[str]:
 __all__ = [
     "REAL_TIME",
     "DeclarationError",
+    "Joined",
     "Json",
     "Limits",
     "PlainText",

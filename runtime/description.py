@@ -65,11 +65,10 @@ _ANSWER: Final = "interactive queries"
 def describe(topology: Topology) -> Description:
     """Return the description that follows from a declaration."""
     sources, tables = topology.sources, topology.tables
-    columns = ", ".join(f"{name} {of_type}" for name, of_type in topology.events.columns.items())
     invalid = " and ".join(source.invalid_topic for source in sources)
     branches = [_branch(topology, number) for number in range(len(topology.stores))]
     nodes = (
-        *(_stream(source, columns, number) for number, source in enumerate(sources)),
+        *(_stream(source, number) for number, source in enumerate(sources)),
         *(_table(table, -1 - number) for number, table in enumerate(tables)),
         Node(_READ, "step", "drop the unusable", f"what cannot be used goes to {invalid}"),
         *(node for branch in branches for node in branch.nodes),
@@ -85,7 +84,8 @@ def describe(topology: Topology) -> Description:
     return Description(topology.name, nodes, flows, _summary(topology))
 
 
-def _stream(source: Stream, columns: str, lane: int) -> Node:
+def _stream(source: Stream, lane: int) -> Node:
+    columns = ", ".join(f"{name} {of_type}" for name, of_type in source.columns.items())
     return Node(source.topic, "stream", "stream", f"stream                 {columns}", lane)
 
 

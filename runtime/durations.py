@@ -9,6 +9,10 @@ _DURATION: Final = re.compile(r"([1-9][0-9]{0,3}) (second|minute|hour|day)s?")
 _SECONDS: Final = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400}
 
 
+NO_GRACE: Final = "0 seconds"
+"""What may be said where nothing is waited for; it is no length of time."""
+
+
 def seconds_of(text: object) -> int | None:
     """Return how many seconds a text says, 1 to 9,999 of a unit; None when it says no length of time.
 

@@ -218,6 +218,8 @@ def merge(values: Values, held: Result | None, new: Result) -> Result:
         return new
     if held.made.version > new.made.version:
         return held
+    if values.final:
+        return _merged_final(values, held, new)
     if not values.lattice:
         # Where neither counts all that the other does, what is held stays: the driver's next records count all of it.
         return new if new.made.covers(held.made) else held
@@ -230,6 +232,8 @@ def stands_for(values: Values, record: Result, merged: Result) -> bool:
     """Return whether a record says all that came of merging it; if not, the merged one has to be published again."""
     if record.made.version != merged.made.version:
         return False
+    if values.final:
+        return values.stands_for(record.values, merged.values)
     if not values.lattice:
         return record == merged
     return record.made.generation == merged.made.generation and values.stands_for(record.values, merged.values)
@@ -288,3 +292,11 @@ def _latest(left: Made, right: Made) -> Made:
 
 def _offsets_text(offsets: Offsets) -> bytes:
     return _ENCODER.encode(dict(offsets)).encode() if offsets else b"{}"
+
+
+def _merged_final(values: Values, held: Result, new: Result) -> Result:
+    """Return what is kept of two results of which each says all: one for all who read both, in whatever order."""
+    first, other = sorted((held, new), key=lambda each: each.made.generation)
+    if values.lattice:
+        return Result(_latest(first.made, other.made), values.merge(held.values, new.values))
+    return first

@@ -1,26 +1,28 @@
 """Windows: stretches of event time, each with a row of its own. All of them are in UTC, counted from 1970 on.
 
-A window is `[start, end)`. **Stream time** is how far the events of a store have come: their newest timestamp, which
-never goes back. A window that stream time has passed by `keep` is let go: it leaves Spark's state, every copy and the
-topic, and a row that comes for it after that is too late.
+A window is `[start, end)`; of a session its end is in it. **Stream time** is how far the events of a store have come:
+their newest timestamp, which never goes back. A window that stream time has passed by `keep` is let go: it leaves
+Spark's state, every copy and the topic, and a row that comes for it after that is too late.
 
 The key of such a row is the store's key and the window's start: `hello@1795622400000` as text, in Python a `WindowKey`.
 """
 
 from __future__ import annotations
 
-from abc import ABC
-from collections.abc import Iterable
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Final, NamedTuple
+from types import MappingProxyType
+from typing import Any, ClassVar, Final, NamedTuple
 
-from runtime.durations import seconds_of
+from runtime.durations import NO_GRACE, seconds_of
 from runtime.errors import DeclarationError, InvalidRecord
 from runtime.keys import Int64, KeyType, KeyValue
 from runtime.records import parse_id
-from runtime.types import FIRST_MS, LAST_MS, check_timestamp
+from runtime.types import FIRST_MS, LAST_MS, ColumnType, Timestamp, check_timestamp
+from runtime.values import Max
 
 WINDOW_START: Final = "windowStart"
 WINDOW_END: Final = "windowEnd"
@@ -28,8 +30,8 @@ WINDOW_END: Final = "windowEnd"
 
 _MOST_OF_ONE: Final = 1_000
 """An event lies in so many windows at most."""
+_NO_ROW: Final[Mapping[str, Any]] = MappingProxyType({})
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_NO_GRACE: Final = "0 seconds"
 _START_BYTES: Final = 8
 _END_OF_KEY: Final = b"\x00\x00"
 _NUL: Final = b"\x00\x01"
@@ -37,7 +39,8 @@ _NUL: Final = b"\x00\x01"
 
 STREAM_TIME_KEY: Final = b"@"
 """The key of the records of a result topic that tell stream time. It is no key of a window."""
-_STREAM_TIME: Final = "stream_ms"
+STREAM_TIME: Final = "stream_ms"
+"""The header that tells it."""
 
 
 class WindowKey(NamedTuple):
@@ -53,30 +56,100 @@ class WindowKey(NamedTuple):
 
 
 class Windows(ABC):
+    """Stretches of event time of which each has a row: `Tumbling`, `Hopping` and `Session`.
+
+    Attributes:
+        keep: how long a window is kept after its end, in stream time.
+        grace: how long after its end a window may change, in stream time.
+    """
+
+    keep: str
+    grace: str
+
+    lengths: ClassVar[tuple[str, ...]]
+    """The attributes that are lengths of time."""
+
+    def __post_init__(self) -> None:
+        for name in self.lengths:
+            given = getattr(self, name)
+            if seconds_of(given) is None and (name, given) != ("grace", NO_GRACE):
+                raise DeclarationError(
+                    f'{self} has {name} {given!r}: give a length of time, as "5 seconds", "10 minutes" or "1 day"'
+                )
+        self._check()
+        if self.grace_ms > self.keep_ms:
+            raise DeclarationError(
+                f"{self} has a grace of {self.grace}, and keeps windows for {self.keep}: keep longer"
+            )
+
+    def _check(self) -> None:  # noqa: B027  # not all have more to check
+        """Refuse lengths that do not go together; raises `DeclarationError`."""
+
+    @property
+    def keep_ms(self) -> int:
+        """How long a window is kept after its end, in milliseconds."""
+        return _ms(self.keep)
+
+    @property
+    def grace_ms(self) -> int:
+        """How long after its end a window may change, in milliseconds."""
+        return _ms(self.grace)
+
+    @property
+    @abstractmethod
+    def every_ms(self) -> int:
+        """Windows begin at multiples of it, in milliseconds from 1970."""
+
+    @property
+    @abstractmethod
+    def late_ms(self) -> int:
+        """How far behind stream time a window may end, in milliseconds, that Spark still changes."""
+
+    @property
+    @abstractmethod
+    def least_ms(self) -> int:
+        """How long a window is, or where that differs at least, in milliseconds."""
+
+    @abstractmethod
+    def end_ms(self, start_ms: int, row: Mapping[str, Any] = _NO_ROW) -> int:
+        """Return when a window ends, in milliseconds from 1970.
+
+        Args:
+            start_ms: when it begins, in milliseconds from 1970.
+            row: the values of its row, by name; only a session's end does not follow from the start.
+        """
+
+    def first_of(self, key: KeyValue) -> WindowKey:
+        """Return the lowest that a key of a window may be: one that begins in the year 1.
+
+        >>> Hopping("5 seconds", "2 seconds").first_of("a")
+        WindowKey(key='a', start_ms=-62135596800000)
+        """
+        return WindowKey(key, -(-FIRST_MS // self.every_ms) * self.every_ms)
+
+    def last_let_go(self, stream_ms: int) -> int:
+        """Return the end of the last window that is let go when stream time is `stream_ms`; both in milliseconds.
+
+        It need not be one at which a window ends.
+        """
+        return stream_ms - self.keep_ms
+
+
+class EqualWindows(Windows):
     """Windows of one length that begin at equal distances: `Tumbling` and `Hopping`."""
 
     size: str
     every: str
-    keep: str
-    grace: str
 
-    def __post_init__(self) -> None:
-        for name in ("size", "every", "keep", "grace"):
-            given = getattr(self, name)
-            if seconds_of(given) is None and (name, given) != ("grace", _NO_GRACE):
-                raise DeclarationError(
-                    f'{self} has {name} {given!r}: give a length of time, as "5 seconds", "10 minutes" or "1 day"'
-                )
+    lengths: ClassVar[tuple[str, ...]] = ("size", "every", "keep", "grace")
+
+    def _check(self) -> None:
         if self.every_ms > self.size_ms:
             raise DeclarationError(
                 f"{self} has windows of {self.size} every {self.every}: what lies between is in none"
             )
         if self.size_ms > _MOST_OF_ONE * self.every_ms:
             raise DeclarationError(f"{self} has an event in more than {_MOST_OF_ONE} windows: begin them less often")
-        if self.grace_ms > self.keep_ms:
-            raise DeclarationError(
-                f"{self} has a grace of {self.grace}, and keeps windows for {self.keep}: keep longer"
-            )
 
     @property
     def size_ms(self) -> int:
@@ -89,42 +162,24 @@ class Windows(ABC):
         return _ms(self.every)
 
     @property
-    def keep_ms(self) -> int:
-        """How long a window is kept after its end, in milliseconds."""
-        return _ms(self.keep)
-
-    @property
-    def grace_ms(self) -> int:
-        """How long after its end a window may change, in milliseconds."""
-        return _ms(self.grace)
+    def late_ms(self) -> int:
+        return self.keep_ms
 
     def starts(self, at_ms: int) -> list[int]:
         """Return when the windows begin that an instant lies in, ascending; all in milliseconds from 1970."""
         last = at_ms - at_ms % self.every_ms
         return list(range(last, at_ms - self.size_ms, -self.every_ms))[::-1]
 
-    def end_ms(self, start_ms: int) -> int:
-        """Return when a window ends; both in milliseconds from 1970."""
+    @property
+    def least_ms(self) -> int:
+        return self.size_ms
+
+    def end_ms(self, start_ms: int, row: Mapping[str, Any] = _NO_ROW) -> int:  # noqa: ARG002  # it follows from the start
         return start_ms + self.size_ms
-
-    def first_of(self, key: KeyValue) -> WindowKey:
-        """Return the lowest that a key of a window may be: one that begins in the year 1.
-
-        >>> Hopping("5 seconds", "2 seconds").first_of("a")
-        WindowKey(key='a', start_ms=-62135596800000)
-        """
-        return WindowKey(key, -(-FIRST_MS // self.every_ms) * self.every_ms)
-
-    def last_let_go(self, stream_ms: int) -> int:
-        """Return the start of the last window that is let go when stream time is `stream_ms`; both in milliseconds.
-
-        It need not be one at which a window begins.
-        """
-        return stream_ms - self.keep_ms - self.size_ms
 
 
 @dataclass(frozen=True)
-class Hopping(Windows):
+class Hopping(EqualWindows):
     """Windows that overlap: an event lies in several.
 
     >>> Hopping("5 seconds", "2 seconds", keep="1 minute").starts(4_000)
@@ -141,11 +196,11 @@ class Hopping(Windows):
     size: str
     every: str
     keep: str = "1 day"
-    grace: str = "0 seconds"
+    grace: str = NO_GRACE
 
 
 @dataclass(frozen=True)
-class Tumbling(Windows):
+class Tumbling(EqualWindows):
     """Windows one behind the other: an event lies in one.
 
     >>> Tumbling("1 hour", keep="2 days").starts(5_400_000)
@@ -159,12 +214,72 @@ class Tumbling(Windows):
 
     size: str
     keep: str = "1 day"
-    grace: str = "0 seconds"
+    grace: str = NO_GRACE
 
     @property
     def every(self) -> str:  # type: ignore[override]
         """How long after one window the next begins: as long as a window is."""
         return self.size
+
+
+@dataclass(frozen=True)
+class SessionEnd(Max):
+    """When a session ends: the latest of its events, and the gap behind it. A lattice, as `Max`."""
+
+    column: str = "__session_end"
+    type: ColumnType | None = Timestamp
+
+    nullable: ClassVar[bool] = False
+
+    @property
+    def columns(self) -> Mapping[str, str]:
+        """None that `rows` has to make: the runtime does, of the record's time."""
+        return {}
+
+
+@dataclass(frozen=True)
+class Session(Windows):
+    """Windows of a key that last as long as events come: one ends when none came for longer than `gap`.
+
+    A row comes when the session has ended, and does not change any more. So it is for topologies at a pace. The row of
+    a session has `windowStart`, when its first event was, and `windowEnd`, `gap` behind its last.
+
+    >>> Session("30 seconds", grace="10 seconds").late_ms
+    10001
+
+    Attributes:
+        gap: how long no event may come in a session.
+        keep: how long a session is kept after its end, in stream time.
+        grace: how long after its end a session waits for late events, in stream time. A later one that lies in a
+            session whose row is there already is left out, or begins another session.
+    """
+
+    gap: str
+    keep: str = "1 day"
+    grace: str = NO_GRACE
+
+    lengths: ClassVar[tuple[str, ...]] = ("gap", "keep", "grace")
+
+    @property
+    def gap_ms(self) -> int:
+        """How long no event may come in a session, in milliseconds."""
+        return _ms(self.gap)
+
+    @property
+    def every_ms(self) -> int:
+        return 1
+
+    @property
+    def late_ms(self) -> int:
+        # An event at the end of a session is in it: Spark must not have closed it by then.
+        return self.grace_ms + 1
+
+    @property
+    def least_ms(self) -> int:
+        return self.gap_ms
+
+    def end_ms(self, start_ms: int, row: Mapping[str, Any] = _NO_ROW) -> int:  # noqa: ARG002  # it does not follow from the start
+        return ms_of(row[WINDOW_END])
 
 
 @lru_cache
@@ -179,7 +294,7 @@ def window_key(of: KeyType, windows: Windows) -> KeyType:
         of: the type of the store's keys.
         windows: of the store.
     """
-    every_ms, last_ms = windows.every_ms, LAST_MS - windows.size_ms
+    every_ms, last_ms = windows.every_ms, LAST_MS - windows.least_ms
 
     def parse(text: str) -> WindowKey:
         key, _, start = text.rpartition("@")
@@ -231,7 +346,7 @@ def ms_of(time: str) -> int:
 
 def stream_time_headers(stream_ms: int) -> list[tuple[str, bytes]]:
     """Return the headers of a record that tells stream time, in milliseconds from 1970. Its value is null."""
-    return [(_STREAM_TIME, str(stream_ms).encode())]
+    return [(STREAM_TIME, str(stream_ms).encode())]
 
 
 def stream_time_of(headers: Iterable[tuple[str, bytes]]) -> int:
@@ -243,7 +358,7 @@ def stream_time_of(headers: Iterable[tuple[str, bytes]]) -> int:
     Raises:
         InvalidRecord: they tell none.
     """
-    return parse_id((dict(headers).get(_STREAM_TIME) or b"").decode("ascii", "replace"))
+    return parse_id((dict(headers).get(STREAM_TIME) or b"").decode("ascii", "replace"))
 
 
 def _first_bytes(of: KeyType, key: KeyValue) -> bytes:

@@ -44,7 +44,7 @@ _TOPOLOGY = """
     leaderboard.query leaderboard.places leaderboard.shown leaderboard.surveys leaderboard.boards
     leaderboard.upkeep leaderboard.board
     word_count error_counts logins event_counts patterns sales orders product_counter captcha
-    hourly_sales browser_windows
+    hourly_sales browser_windows sessions paid_orders
 """
 _API = """
     http http.answers http.errors http.auth http.schemas http.openapi http.request_ids http.traffic http.delivery

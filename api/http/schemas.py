@@ -47,8 +47,15 @@ class Column(Model):
 class WindowFacts(Model):
     """The windows of a store."""
 
-    size: str = Field(description="how long one is", examples=["5 seconds"])
-    every: str = Field(description="how long after one window the next begins", examples=["2 seconds"])
+    size: str | None = Field(
+        default=None,
+        description="how long one is; null: a session, which has no length of its own",
+        examples=["5 seconds"],
+    )
+    every: str | None = Field(
+        default=None, description="how long after one window the next begins; null: of sessions", examples=["2 seconds"]
+    )
+    gap: str | None = Field(default=None, description="how long no event comes in a session; null: of other windows")
     keep: str = Field(description="how long one is kept after its end, in stream time", examples=["1 day"])
     grace: str = Field(description="how long after its end one may change, in stream time", examples=["10 seconds"])
 

@@ -9,7 +9,7 @@ from fastapi import APIRouter
 
 from api.components import Components
 from api.http.schemas import Column, DeclaredStore, SourceFacts, TableFacts, TopologyFacts, WindowFacts
-from runtime.declaration import Store, Stream, Table, Topology
+from runtime.declaration import Store, Table, Topology
 from runtime.keys import Key
 from runtime.types import Timestamp
 from runtime.values import Fields
@@ -55,7 +55,7 @@ def facts_of(topology: Topology, flows: tuple[tuple[str, str], ...]) -> Topology
         name=topology.name,
         about=topology.about,
         pace=topology.pace,
-        source=SourceFacts(topic=topology.events.topic, columns=_columns(topology.events)),
+        source=SourceFacts(topic=topology.events.topic, columns=_columns(topology)),
         sources=topology.source_topics,
         tables=[
             TableFacts(
@@ -86,12 +86,14 @@ def key_column(key: Key) -> Column:
 
 
 def columns_of(store: Store) -> list[Column]:
-    """Return the columns of a store's rows beside the key; none when a row is no object of columns."""
+    """Return the columns of a store's rows beside the key and the window; none when a row is no object of columns."""
     record = store.record
     if not isinstance(record, Fields):
         return []
     return [
-        Column(name=name, type=_TYPES.get(value.json_type, value.json_type)) for name, value in record.values.items()
+        Column(name=name, type=_TYPES.get(value.json_type, value.json_type))
+        for name, value in record.values.items()
+        if name != WINDOW_END or store.window is None
     ]
 
 
@@ -100,7 +102,8 @@ def window_of(store: Store) -> WindowFacts | None:
     window = store.window
     if window is None:
         return None
-    return WindowFacts(size=window.size, every=window.every, keep=window.keep, grace=window.grace)
+    lengths = {name: getattr(window, name) for name in ("size", "every", "gap") if hasattr(window, name)}
+    return WindowFacts(**lengths, keep=window.keep, grace=window.grace)
 
 
 def table_columns(table: Table) -> list[Column]:
@@ -126,6 +129,6 @@ def _row_schema(key: Key, columns: Mapping[str, Mapping[str, Any]]) -> dict[str,
     return {"type": "object", "properties": fields, "required": list(fields)}
 
 
-def _columns(source: Stream) -> list[Column]:
+def _columns(source: Topology) -> list[Column]:
     names = {name: of_type.name for name, of_type in source.types.items()}
     return [Column(name=name, type=names.get(name, _TYPES.get(spark, spark))) for name, spark in source.columns.items()]

@@ -63,11 +63,11 @@ def _times(windows: Windows | None) -> dict[str, Any]:
     if windows is None:
         return {}
     start_ms = _start(windows)
-    return {WINDOW_START: time_text(start_ms), WINDOW_END: time_text(windows.end_ms(start_ms))}
+    return {WINDOW_START: time_text(start_ms), WINDOW_END: time_text(start_ms + windows.least_ms)}
 
 
 def _start(windows: Windows) -> int:
-    return windows.starts(_A_TIME_MS)[-1]
+    return _A_TIME_MS - _A_TIME_MS % windows.every_ms
 
 
 def _row(columns: Iterable[Column]) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from runtime.windows import STREAM_TIME_KEY, stream_time_of
 logger = logging.getLogger(__name__)
 
 _DATE_BYTES: Final = 8
-"""When a window begins comes first in the calendar of a store, the key of the row behind it."""
+"""When a window ends comes first in the calendar of a store, the key of the row behind it."""
 
 
 class ResultRecord(NamedTuple):
@@ -133,8 +133,8 @@ class ResultCopy(StoreCopy):
         """
         self.partition_count = partition_count
         for key in self.misplaced(partition_count):
-            self._changes[key] = None
-            self._store(key, self._key_type.encode(key), None, is_new=False)
+            encoded = self._key_type.encode(key)
+            self._store(key, encoded, self._stored(encoded), None, None)
             self._lacking.pop(key, None)
         if self._changes:
             self._commit()
@@ -156,7 +156,7 @@ class ResultCopy(StoreCopy):
         """Yield the records that delete the windows which stream time has left behind by what they are kept for."""
         if self._window is None or self.stream_ms is None:
             return
-        # What begins just behind the last one is kept.
+        # What ends just behind the last one is kept.
         end = Int64.encode(self._window.last_let_go(self.stream_ms) + 1)
         for date in self.store.dated_before(end):
             key = self._key_type.decode(date[_DATE_BYTES:])
@@ -190,9 +190,8 @@ class ResultCopy(StoreCopy):
             raise
         merged = new if new is None or held is None else results.merge(self._values, held, new)
         if merged != held:
-            self._changes[key] = merged
             stored = None if merged is None else self._bytes_of(merged, new, record.value)
-            self._store(key, encoded, stored, is_new=held is None)
+            self._store(key, encoded, held, merged, stored)
         if merged is not None and self.reached:
             self._freshness.note(held, merged, self._shared.now_ms())
         if new is None or merged is None or merged is new or results.stands_for(self._values, new, merged):
@@ -200,12 +199,33 @@ class ResultCopy(StoreCopy):
         else:
             self._lacking.setdefault(key, _Lacking(record.offset, time.monotonic()))
 
-    def _store(self, key: KeyValue, encoded: bytes, stored: bytes | None, *, is_new: bool) -> None:
-        """Have a result written, or deleted when it is None, with this slice."""
+    def _store(
+        self, key: KeyValue, encoded: bytes, held: Result | None, merged: Result | None, stored: bytes | None
+    ) -> None:
+        """Have a result written, or deleted when it is None, with this slice.
+
+        Args:
+            key: whose it is.
+            encoded: the key as the store has it.
+            held: the result before.
+            merged: the result as it is now.
+            stored: that as the store keeps it.
+        """
+        self._changes[key] = merged
         self._to_store[encoded] = stored
-        self._added += is_new - (stored is None)
-        if self._window is not None and (is_new or stored is None):
-            self._dates[Int64.encode(key.start_ms) + encoded] = stored is not None
+        self._added += (held is None) - (merged is None)
+        if self._window is not None:
+            before, now = self._date(key, encoded, held), self._date(key, encoded, merged)
+            if before is not None and before != now:
+                self._dates[before] = False
+            if now is not None and before != now:
+                self._dates[now] = True
+
+    def _date(self, key: KeyValue, encoded: bytes, result: Result | None) -> bytes | None:
+        """Return what is in the calendar of a result, None when there is none."""
+        if self._window is None or result is None:
+            return None
+        return Int64.encode(self._window.end_ms(key.start_ms, result.values)) + encoded
 
     def _home(self, key: KeyValue, partitions: int) -> int:
         return self._declared.partition_for(self._declared.owner(key), partitions)

@@ -106,5 +106,5 @@ class LocalView(View):
         store = self.store
         if store.window is None:
             return {store.key.name: key, **values}
-        start, end = (time_text(ms) for ms in (key.start_ms, store.window.end_ms(key.start_ms)))
+        start, end = (time_text(ms) for ms in (key.start_ms, store.window.end_ms(key.start_ms, values)))
         return {store.key.name: key.key, WINDOW_START: start, WINDOW_END: end, **values}

@@ -39,11 +39,13 @@ class Batch:
         number: counts from 0.
         metadata: what Spark notes of it beside the offsets, as JSON text.
         ends: the offset after the last record that it reads, by partition.
+        readers: how often its query reads the topics: once a stream that is joined. Each has the same offsets.
     """
 
     number: int
     metadata: str
     ends: Mapping[TopicPartition, int]
+    readers: int = 1
 
     @classmethod
     def parse(cls, number: int, text: str) -> Self:
@@ -56,17 +58,19 @@ class Batch:
             version, metadata, *sources = text.strip("\n").split("\n")
             if version.strip() != _VERSION:
                 raise ValueError(f"version {version}")
-            topics = json.loads(*sources)
+            if len(set(sources)) != 1:
+                raise ValueError(f"{len(sources)} readers, which are at different offsets")
+            topics = json.loads(sources[0])
             if not topics or not all(isinstance(of_topic, dict) for of_topic in topics.values()):
                 raise ValueError(f"{sources[0]} is no topic's")
-            return cls(number, metadata, by_partition(topics))
+            return cls(number, metadata, by_partition(topics), len(sources))
         except (ValueError, TypeError, AttributeError) as error:
             raise CheckpointUnusable(f"the offsets of batch {number} cannot be read: {error}") from error
 
     def to_text(self) -> str:
         """Return the text of its file."""
         offsets = json.dumps(by_topic(dict(sorted(self.ends.items()))), separators=(",", ":"))
-        return f"{_VERSION}\n{self.metadata}\n{offsets}"
+        return "\n".join([_VERSION, self.metadata, *[offsets] * self.readers])
 
 
 class OffsetLog:
@@ -109,6 +113,30 @@ class OffsetLog:
         if batch is None:
             raise CheckpointUnusable(f"no batch of {self._query} was ever planned")
         self._write(replace(batch, number=0 if done is None else done.number + 1, ends=dict(ends)))
+
+    def plan_bound(self, bound_ms: int) -> bool:
+        """Have the next batch read nothing, and let go what event time has left behind by this bound.
+
+        Spark does so behind a batch that has moved the bound, but not when a query starts. Nothing is planned where the
+        last batch that was done had this bound, or where there was none. Returns whether a batch is planned.
+
+        Args:
+            bound_ms: of event time, in milliseconds from 1970; the bound that Spark has noted where that is later.
+        """
+        done = self.done()
+        if done is None or self.planned() is not None:
+            return done is not None
+        try:
+            metadata = json.loads(done.metadata)
+            commit = self._directory.read_text(f"{self._query}/commits/{done.number}") or ""
+            bound_ms = max(bound_ms, json.loads(commit.strip("\n").split("\n")[1])["nextBatchWatermarkMs"])
+            if bound_ms <= metadata["batchWatermarkMs"]:
+                return False
+        except (ValueError, TypeError, KeyError, IndexError) as error:
+            raise CheckpointUnusable(f"batch {done.number} of {self._query} tells no time: {error!r}") from error
+        bounded = json.dumps({**metadata, "batchWatermarkMs": bound_ms}, separators=(",", ":"))
+        self._write(replace(done, number=done.number + 1, metadata=bounded))
+        return True
 
     def move(self, ends: Mapping[TopicPartition, int]) -> None:
         """Have the next batch begin at these offsets, and not where the last one ended.
@@ -163,7 +191,8 @@ class OffsetLog:
         """Make the log one of files: the last batch that was done comes first, which tells that it is."""
         self._directory.delete(self._file(last[-1].number + 1))
         for batch in reversed(last):
-            self._directory.write_text(self._file(batch.number), f"{_VERSION}\n{batch.metadata}\n{_NO_FILE_YET}")
+            lines = [_VERSION, batch.metadata, *[_NO_FILE_YET] * batch.readers]
+            self._directory.write_text(self._file(batch.number), "\n".join(lines))
         self._directory.delete(f"{self._query}/sources")
 
     def _end_files(self, last: list[Batch], ends: Mapping[TopicPartition, int]) -> None:

@@ -89,7 +89,7 @@ def check_declared(session: SparkSession, topology: Topology, store: Store) -> N
     """
     if store.rows is None:
         return
-    declared = {column_of(name): of_type for name, of_type in topology.events.columns.items()}
+    declared = {column_of(name): of_type for name, of_type in topology.columns.items()}
     columns = {**declared, "topic": "string", "partition": "int", "offset": "bigint", "timestamp": "timestamp"}
     source = with_at(_empty(session, columns), topology.source_topics)
     joined = {

@@ -18,13 +18,19 @@ from runtime.spark.session import translated
 
 EVENTS: Final = "events"
 ROWS: Final = "rows"
-"""What is observed of a batch: events, `total` and `invalid`; rows, `without_key`."""
+"""What is observed of a batch: of the events of each source that is read by itself, `total` and `invalid`; of the rows
+`without_key`."""
 
 _ADDED: Final = "addBatch"
 """What took time in a batch that was run."""
 
 POLL_S: Final = 0.1
 """How long a look at the query waits for its end."""
+
+
+def events_observed(number: int) -> str:
+    """Return the name under which the events of a source are observed that is read by itself; they count from 0."""
+    return f"{EVENTS}-{number}" if number else EVENTS
 
 
 class BatchReport(NamedTuple):
@@ -41,6 +47,7 @@ class BatchReport(NamedTuple):
         duration_s: how long it took, in seconds.
         began_ms: what its clock says, in milliseconds from 1970; None where that is not known.
         watermark_ms: Spark's event-time bound in it, in milliseconds from 1970; None without one.
+        newest_ms: when the newest event in it was, in milliseconds from 1970; None where Spark looks at no times.
         late: rows that came for windows which this bound had passed, and so were left out.
         state_rows: how many rows Spark's state has after it.
     """
@@ -55,28 +62,31 @@ class BatchReport(NamedTuple):
     duration_s: float
     began_ms: int | None = None
     watermark_ms: int | None = None
+    newest_ms: int | None = None
     late: int = 0
     state_rows: int = 0
 
     @classmethod
     def of(cls, progress: Mapping[str, Any]) -> BatchReport:
         """Return the report that Spark's progress event, as JSON, is."""
-        states = progress.get("stateOperators", ())
+        states, times = progress.get("stateOperators", ()), progress.get("eventTime", {})
         # A batch without data has no observed metrics.
         observed = progress.get("observedMetrics", {})
-        events = observed.get(EVENTS, {})
+        # Each source that is joined is read by itself, and so all of its records are.
+        sources = [seen for name, seen in observed.items() if name.startswith(EVENTS)]
         positions = _offsets(progress, "endOffset")
         return cls(
             batch=progress["batchId"],
-            rows=progress["numInputRows"],
-            events=events.get("total", 0),
-            invalid=events.get("invalid", 0) + observed.get(ROWS, {}).get("without_key", 0),
+            rows=progress["numInputRows"] // max(1, len(sources)),
+            events=sum(seen.get("total", 0) for seen in sources),
+            invalid=sum(seen.get("invalid", 0) for seen in sources) + observed.get(ROWS, {}).get("without_key", 0),
             behind=sum(_offsets(progress, "latestOffset").values()) - sum(positions.values()),
             begin=_offsets(progress, "startOffset"),
             positions=positions,
             duration_s=progress["batchDuration"] / 1000,
             began_ms=_milliseconds(progress.get("timestamp")),
-            watermark_ms=_milliseconds(progress.get("eventTime", {}).get("watermark")),
+            watermark_ms=_milliseconds(times.get("watermark")),
+            newest_ms=_milliseconds(times.get("max")),
             late=sum(each.get("numRowsDroppedByWatermark", 0) for each in states),
             state_rows=sum(each.get("numRowsTotal", 0) for each in states),
         )

@@ -9,7 +9,7 @@ The Spark half of `runtime.results`. Every step is a built-in expression, so tha
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
@@ -20,7 +20,9 @@ from pyspark.sql import functions as F
 
 from runtime.declaration import Store
 from runtime.keys import Text
+from runtime.results import parse
 from runtime.spark.beside_value import OF_RECORD, declared_name
+from runtime.windows import STREAM_TIME, STREAM_TIME_KEY, WINDOW_END, EqualWindows, Session, SessionEnd
 
 HEADERS: Final = ("generation", "version", "events", "newest_ms", "offsets")
 RECORD: Final = "key string, value string, headers array<struct<key: string, value: binary>>"
@@ -32,11 +34,13 @@ _MADE: Final = "made_"
 _OFFSETS: Final = "map<string, map<string, bigint>>"
 _START: Final = "__start"
 """When a row's window begins, in milliseconds from 1970; only rows of windows have it."""
+_END: Final = "__end"
+"""When a published session ends."""
 _TIME: Final = "__time"
 _AT: Final = "__at_"
 _WINDOW: Final = "__window"
 _KEY_OF_WINDOW: Final = r"(?s)^(.+)@([^@]+)$"
-_ENDLESS_MS: Final = 10**13
+ENDLESS_MS: Final = 10**13
 """Some three hundred years."""
 _WATERMARKED: Final = "spark.watermarkDelayMs"
 """In the metadata of a column: Spark lets a group go when its watermark has passed the end of this window."""
@@ -81,7 +85,7 @@ class Results:
         generation: the number that each result carries.
         partitions: how many the result topic has.
         stream_ms: the stream time that the generation began with, where the store has windows: what this lets go has
-            been let go before.
+            been let go before, and a session that has ended by it has been written.
     """
 
     store: Store
@@ -92,11 +96,13 @@ class Results:
 
     @property
     def keeps_offsets(self) -> bool:
-        """Whether results say up to where they have counted: lattices need not."""
-        return not self.store.record.lattice
+        """Whether results say up to where they have counted: lattices need not, nor what does not change."""
+        return not self.store.record.lattice and not self.store.final
 
     def in_windows(self, rows: DataFrame, late_ms: int | None = None) -> DataFrame:
         """Return a row for each window that a row lies in; rows as they are of a store without windows.
+
+        In which session a row lies is known when all are there (`of_parts`): it gets its time alone here.
 
         Args:
             rows: the key, `at`, and what the values are made of.
@@ -106,7 +112,10 @@ class Results:
         if window is None:
             return rows
         timed = rows.withColumn(_TIME, F.col("at.timestamp"))
-        timed = timed.withWatermark(_TIME, f"{_ENDLESS_MS if late_ms is None else late_ms} milliseconds")
+        timed = timed.withWatermark(_TIME, f"{ENDLESS_MS if late_ms is None else late_ms} milliseconds")
+        if isinstance(window, Session):
+            return timed.withColumn(SessionEnd().column, F.timestamp_millis(F.unix_millis(_TIME) + window.gap_ms))
+        assert isinstance(window, EqualWindows), window
         at_ms, every_ms = F.unix_millis(_TIME), F.lit(window.every_ms)
         last = at_ms - F.pmod(at_ms, every_ms)
         if window.size_ms == window.every_ms:
@@ -120,10 +129,11 @@ class Results:
         return self._alive(each.withColumn("at", at).drop(_TIME, *fields.values()))
 
     def _alive(self, rows: DataFrame) -> DataFrame:
-        """Return the rows of windows that had not been let go when the generation began."""
-        if self.store.window is None or self.stream_ms is None:
+        """Return the rows of windows that had not been let go when the generation began; sessions come later."""
+        window = self.store.window
+        if not isinstance(window, EqualWindows) or self.stream_ms is None:
             return rows
-        return rows.where(F.col(_START) > self.store.window.last_let_go(self.stream_ms))
+        return rows.where(F.col(_START) + window.size_ms > window.last_let_go(self.stream_ms))
 
     def parts(self, rows: DataFrame) -> DataFrame:
         """Return the parts that rows are: the key, of what each is made, and those of the values.
@@ -141,14 +151,24 @@ class Results:
         ]
         older = [F.lit(None).cast("string").alias(f"{_MADE}older")] if self.keeps_offsets else []
         keyed = rows.where(has_key(self.store))
-        return keyed.select(*self._key(), *made, *offsets, *older, *self.store.record.parts(rows))
+        of_window = [] if self.store.window is None else [_TIME if self._sessions else _START]
+        return keyed.select(self._key(), *of_window, *made, *offsets, *older, *self.store.record.parts(rows))
 
     def of_parts(self, parts: DataFrame) -> DataFrame:
         """Return what parts add up to, as records of the result topic: see `RECORD`, and `partition` of windows."""
         made = [F.sum(f"{_MADE}events").alias(f"{_MADE}events"), F.max(f"{_MADE}newest_ms").alias(f"{_MADE}newest_ms")]
         offsets = [F.max(name).alias(name) for name in self._offset_names]
         older = [F.max(f"{_MADE}older").alias(f"{_MADE}older")] if self.keeps_offsets else []
-        added = self._grouped(parts).agg(*made, *offsets, *older, *self.store.record.aggregates())
+        if self.store.of_join:
+            # No aggregate may follow a join: each row is a result, and the copies merge them.
+            added = parts.select("*", *self.store.record.of_one_part())
+        else:
+            added = self._grouped(parts).agg(*made, *offsets, *older, *self.store.record.aggregates())
+        if isinstance(self.store.window, Session) and self.stream_ms is not None:
+            # All that had ended by then has been written: what is left of such is events that came too late.
+            # By what was added up: Spark would look at the end of the window before it has put events together.
+            end_ms = F.col(f"{_MADE}newest_ms") + self.store.window.gap_ms
+            added = added.where(end_ms > self.stream_ms - self.store.window.late_ms)
         # A null is said: a row is served as it stands in a record.
         value = F.to_json(F.struct(*self.store.record.published(self.generation)), {"ignoreNullFields": "false"})
         key = F.col(self.store.key.name).cast("string")
@@ -165,6 +185,11 @@ class Results:
         window = self.store.window
         if window is None:
             return parts.groupBy(self.store.key.name)
+        if isinstance(window, Session):
+            return parts.groupBy(
+                self.store.key.name, F.session_window(_TIME, f"{window.gap_ms} milliseconds").alias(_WINDOW)
+            )
+        assert isinstance(window, EqualWindows), window
         start, end = (F.timestamp_millis(F.col(_START) + after) for after in (0, window.size_ms))
         stretch = F.struct(start.alias("start"), end.alias("end"))
         marked = stretch.alias(_WINDOW, metadata={_WATERMARKED: window.keep_ms})
@@ -173,11 +198,17 @@ class Results:
     def seed(self, published: DataFrame) -> DataFrame:
         """Return the parts that published results are, for the state that a generation begins with.
 
+        Sessions do not come into the state again: of them this is when they begin and end.
+
         Args:
             published: as `latest` returns it.
         """
+        if self._sessions:
+            ended = published.withColumn(_END, F.col(f"values.{WINDOW_END}").cast("timestamp"))
+            return ended.select(*keys_of(self.store), _END)
         others = [
-            *self._key(),
+            self._key(),
+            *(F.col(name) for name in keys_of(self.store)[1:]),
             F.col("made.events").alias(f"{_MADE}events"),
             F.col("made.newest_ms").alias(f"{_MADE}newest_ms"),
         ]
@@ -211,6 +242,8 @@ class Results:
             seed: see `seed`.
         """
         keys = keys_of(self.store)
+        if isinstance(self.store.window, Session):
+            return self._in_no_session(rows, seed, self.store.window)
         if not self.keeps_offsets:
             return self.store.record.uncovered(rows, seed, keys)
         up_to = seed.select(*keys, F.array(*self._offset_names).alias("__counted"))
@@ -219,9 +252,22 @@ class Results:
         last = F.get("__counted", self._number_of_place())
         return joined.where(last.isNull() | (F.col("at.offset") > last)).drop("__counted")
 
-    def _key(self) -> list[Column]:
-        key = F.col(self.store.key.name).cast(self.store.key.type.spark).alias(self.store.key.name)
-        return [key, *(F.col(name) for name in keys_of(self.store)[1:])]
+    def _in_no_session(self, rows: DataFrame, seed: DataFrame, window: Session) -> DataFrame:
+        """Return the rows that lie in no session that is published, nor within the gap of one."""
+        key = self.store.key.name
+        sessions = seed.select(
+            F.col(key).alias("__of"), F.col(_START).alias("__from"), F.unix_millis(_END).alias("__to")
+        )
+        at_ms = F.unix_millis(_TIME)
+        lies_in = (at_ms >= F.col("__from") - window.gap_ms) & (at_ms <= F.col("__to"))
+        return rows.join(F.broadcast(sessions), (F.col(key) == F.col("__of")) & lies_in, "left_anti")
+
+    @property
+    def _sessions(self) -> bool:
+        return isinstance(self.store.window, Session)
+
+    def _key(self) -> Column:
+        return F.col(self.store.key.name).cast(self.store.key.type.spark).alias(self.store.key.name)
 
     def _places(self) -> Iterator[tuple[SourceTopic, int, str]]:
         """Yield every partition of the sources, and the column of the last offset of it; none where none is kept."""
@@ -275,9 +321,32 @@ class Results:
         return F.concat(*here, older, F.lit("}"))
 
 
-def as_consumed(row: Row) -> tuple[bytes, bytes, list[tuple[str, bytes]]]:
-    """Return key, value and headers of a row of `RECORD`, as a consumer would have them."""
+Consumed = tuple[bytes, bytes, list[tuple[str, bytes]]]
+"""Key, value and headers of a result record, as a consumer has them."""
+
+
+def as_consumed(row: Row) -> Consumed:
+    """Return a row of `RECORD` as a consumer would have it."""
     return row.key.encode(), row.value.encode(), [(each.key, bytes(each.value)) for each in row.headers]
+
+
+def written(store: Store, made: Iterable[Consumed], stream_ms: int | None = None) -> Iterable[Consumed]:
+    """Return what a stream has written by now of the results that a batch makes: of sessions those that have ended.
+
+    Args:
+        store: whose they are.
+        made: all of them.
+        stream_ms: stream time where it is later than what these tell, in milliseconds from 1970.
+    """
+    if not isinstance(store.window, Session):
+        return made
+    made = list(made)
+    parsed = [parse(store.record, value, headers) for _, value, headers in made]
+    newest = max((each.made.newest_ms or 0 for each in parsed), default=0)
+    up_to = max(newest, stream_ms or 0) - store.window.late_ms
+    # Where a session begins says nothing of its end.
+    ends = (store.window.end_ms(0, each.values) for each in parsed)
+    return [each for each, end_ms in zip(made, ends, strict=True) if end_ms <= up_to]
 
 
 def keys_of(store: Store) -> list[str]:
@@ -327,6 +396,17 @@ def published(store: Store, records: DataFrame) -> DataFrame:
     return fields.where(store.record.is_published() & of_version).select(
         *keys_of(store), F.struct(*HEADERS).alias("made"), "values"
     )
+
+
+def told_stream_ms(records: DataFrame) -> int | None:
+    """Return the stream time that a stream has told last on a result topic; None where none has told any.
+
+    Args:
+        records: as Spark's Kafka source gives them, with headers.
+    """
+    told = records.where(F.col("key") == F.lit(STREAM_TIME_KEY))
+    newest = told.agg(F.max(_said(STREAM_TIME).try_cast("bigint"))).first()
+    return None if newest is None or newest[0] is None else int(newest[0])
 
 
 def stream_ms_of(store: Store, results: DataFrame) -> int | None:

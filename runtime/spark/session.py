@@ -270,7 +270,7 @@ class Spark:
         )
 
     def start_query(
-        self, name: str, results: DataFrame, topic: str, checkpoint: str, *, trigger: Mapping[str, Any]
+        self, name: str, results: DataFrame, topic: str, checkpoint: str, *, mode: str, trigger: Mapping[str, Any]
     ) -> StreamingQuery:
         """Start writing results to their topic.
 
@@ -279,13 +279,14 @@ class Spark:
             results: `key string, value string, headers`.
             topic: where to.
             checkpoint: URI of the query's checkpoint.
+            mode: "update" writes a row whenever it changes, "append" once, when it cannot change any more.
             trigger: as `DataStreamWriter.trigger` takes it.
         """
         for setting, value in checkpoint_conf(checkpoint).items():
             self.session.conf.set(setting, value)
         writer = results.writeStream.format("kafka").options(**write_options(self.settings.kafka))
         writer = writer.option("topic", topic).option("checkpointLocation", checkpoint)
-        return writer.outputMode("update").queryName(name).trigger(**trigger).start()
+        return writer.outputMode(mode).queryName(name).trigger(**trigger).start()
 
 
 def checkpoint_conf(uri: str) -> Mapping[str, str]:

@@ -181,7 +181,7 @@ class Choice:
             self._store.version,
             dict(self._topology.settings),
             topics[self._store.topic].partitions,
-            None if self._store.record.lattice else self._partitions(topics),
+            None if self._store.record.lattice or self._store.final else self._partitions(topics),
         )
 
     def _work(
@@ -221,6 +221,9 @@ class Choice:
             # Results of this generation are written before its first commit, so this is seldom more than that: but
             # where the logs of a query are lost, Spark would begin it without its state, and without a word.
             return "results are published, and no batch is committed" if self._topics.results_end() else None
+        if self._store.final:
+            # What is published has no more of it than the state.
+            return None
         read_to, begin = done.ends, self._topics.events().begin
         for at, offset in read_to.items():
             if begin.get(at, 0) > offset:
@@ -257,10 +260,13 @@ class Choice:
     def _begin_with_seed(
         self, spark: Spark, generations: Generations, topics: Mapping[str, TopicDescription], *, tables_are_new: bool
     ) -> Work:
-        """Claim a generation, and read the results so far into its state; that publishes them as its results."""
+        """Claim a generation, and read the results so far into its state; that publishes them as its results.
+
+        Results that do not change stay as they are. Events that lie in them are passed over, or change nothing again.
+        """
         self.checked()
         begin = self._topics.events().begin
-        before = Generation(0, "", self._origin(topics))
+        before = self._work(spark, generations, Generation(0, "", self._origin(topics)), topics)
 
         def write_seed(published: DataFrame) -> Work:
             results = published.cache()
@@ -268,16 +274,21 @@ class Choice:
             generation = generations.claim(
                 (newest and newest[0]) or 0,
                 self._origin(topics),
-                seeded=True,
-                stream_ms=stream_ms_of(self._store, results),
+                seeded=not self._store.of_join,
+                # Of what does not change: what is known to be whole.
+                stream_ms=told if self._store.final else stream_ms_of(self._store, results),
             )
             work = self._work(spark, generations, generation, topics)
-            work.write_seed(self._upkeep.seed(work, results, tables_are_new=tables_are_new))
+            if generation.seeded:
+                work.write_seed(self._upkeep.seed(work, results, tables_are_new=tables_are_new))
             results.unpersist()
             return work
 
         with self._spark.beside:
-            work = self._work(spark, generations, before, topics).with_published(write_seed)
+            told = before.told_stream_ms() if self._store.final else None
+            work = before.with_published(write_seed)
+        if self._store.final:
+            return work
         with running(work.start_with_seed()) as query:
             while not query.ended():
                 self._check_stop()

@@ -78,6 +78,7 @@ class StoreStream:
         self._failures = Failures()
         self._generation_at_snapshot = 0
         self._stream_time = StreamTime(settings.spark.kafka, care.store)
+        self._newest_ms: int | None = None
         self.topics = WatchedTopics(
             settings.spark.kafka, settings.topology, care.store, stop, self.check_stop, self.wait_for
         )
@@ -163,6 +164,7 @@ class StoreStream:
         while True:
             work = self._choice.take(plan)
             self._update(generation=work.generation.number)
+            self._newest_ms = work.generation.stream_ms
             plan = self._run_generation(work, planned=plan is not None)
             self.to(StreamState.STARTING)
 
@@ -258,6 +260,17 @@ class StoreStream:
         logger.info("caught up: %s events in %.1f s", f"{done:,}", time.monotonic() - started)
         self.upkeep.caught_up(work, lambda: self.topics.events().begin)
         work.generations.pass_seed(work.generation)
+        self._end_sessions(work, joined)
+
+    def _end_sessions(self, work: Work, joined: Mapping[str, DataFrame]) -> None:
+        """Have the sessions written that have ended by what was read: Spark itself would wait for another event."""
+        if not work.plan_end_of_sessions(self._newest_ms):
+            return
+        with running(work.planned_batch(joined, self.upkeep.narrow)) as query:
+            while not query.ended():
+                self.check_stop()
+            for report in query.reports():
+                self.count(work, report)
 
     def snapshot(self, work: Work) -> Snapshot:
         """Write what the query of a turn joins, as it is now."""
@@ -304,6 +317,7 @@ class StoreStream:
                 f"batch {report.batch} ended at {report.positions}, the checkpoint says {committed}"
             )
         self._stream_time.note(report.watermark_ms)
+        self._newest_ms = max(report.newest_ms or 0, self._newest_ms or 0) or None
         self._failures.committed()
         self._spark.works(self.name)
         status = self._status

@@ -45,7 +45,7 @@ class StreamTime:
         window = self._store.window
         # While a backlog is read there is none, which Spark says as a time of long ago.
         if window is not None and watermark_ms is not None and watermark_ms > 0:
-            self._now = max(watermark_ms + window.keep_ms, self._now or 0)
+            self._now = max(watermark_ms + window.late_ms, self._now or 0)
 
     def tell(self, partitions: int) -> None:
         """Tell what was noted, when it is news and some seconds have gone by.

@@ -17,12 +17,13 @@ from runtime.kafka.unreadable import Record
 from runtime.spark import bounded_read
 from runtime.spark.bounded_read import past_unreadable, read_apart, read_around, with_published
 from runtime.spark.offset_log import OffsetLog
-from runtime.spark.query import EVENTS, ROWS, StreamQuery
-from runtime.spark.results import Results, SourceTopic, has_key, latest, published
-from runtime.spark.rows import judged, rows_of, unusable, usable
+from runtime.spark.query import ROWS, StreamQuery, events_observed
+from runtime.spark.results import Results, SourceTopic, has_key, latest, published, told_stream_ms
+from runtime.spark.rows import events_of, rows_of, unusable
 from runtime.spark.session import TASKS_BESIDE, Spark, read_parquet, stream_parquet, translated
 from runtime.stream.generations import Generation, Generations
 from runtime.stream.tables import TableSource, tables_in_memory
+from runtime.windows import Session
 
 T = TypeVar("T")
 
@@ -151,28 +152,42 @@ class Work:
         seed: DataFrame | None,
         late_ms: int | None,
     ) -> DataFrame:
-        looked_at = judged(self.topology, records)
-        counts = F.count(F.lit(1)).alias("total"), F.count("reason").alias("invalid")
-        events = usable(looked_at.observe(EVENTS, *counts))
+        events = events_of(self.topology, records, seen=_counted, late_ms=late_ms)
         rows = rows_of(self.topology, self.store, narrow(events), joined)
-        if not self.store.joined:
+        if not self.store.joined and not self.store.of_join:
             rows = rows.observe(ROWS, F.count_if(~has_key(self.store)).alias("without_key"))
         rows = self.results.in_windows(rows, late_ms)
         return self.results.parts(rows if seed is None else self.results.uncovered(rows, seed))
 
     @property
     def _late_ms(self) -> int | None:
-        """How far behind stream time the end of a window may be, once what waited has been read.
+        """How far behind stream time a window has to end that may change, once what waited has been read.
+
+        In milliseconds; of streams that are joined how far behind a record may be.
 
         While a backlog is read, a partition that is ahead does not make the rows of the others late.
         """
-        return None if self.store.window is None else self.store.window.keep_ms
+        if self.topology.join is not None:
+            return self.topology.join.late_ms
+        return None if self.store.window is None else self.store.window.late_ms
 
     def _start(self, results: DataFrame, trigger: Mapping[str, Any]) -> StreamQuery:
         checkpoint = self.generations.directory.child(self.generation.query)
         name = f"{self.topology.name}-{self.store.name}"
-        query = self.spark.start_query(name, results, self.store.topic, checkpoint, trigger=trigger)
+        # What does not change is written when that is certain.
+        mode = "append" if self.store.final else "update"
+        query = self.spark.start_query(name, results, self.store.topic, checkpoint, mode=mode, trigger=trigger)
         return StreamQuery(query)
+
+    def plan_end_of_sessions(self, newest_ms: int | None) -> bool:
+        """Plan the batch that writes the sessions which have ended, and return whether there is one to be done.
+
+        Args:
+            newest_ms: the newest event that was read, in milliseconds from 1970; None where none was.
+        """
+        if not isinstance(self.store.window, Session):
+            return False
+        return self.log.plan_bound(0 if newest_ms is None else newest_ms - self.store.window.late_ms)
 
     # What the generation begins with
 
@@ -187,6 +202,15 @@ class Work:
     def _used(self, records: DataFrame, use: Callable[[DataFrame], T]) -> T:
         with translated():
             return use(published(self.store, records))
+
+    def told_stream_ms(self) -> int | None:
+        """Return the stream time that is told on the result topic; None where none is."""
+
+        def told(records: DataFrame) -> int | None:
+            with translated():
+                return told_stream_ms(records)
+
+        return with_published(self.spark, self.store.topic, told)
 
     def seed_of(self, results: DataFrame) -> DataFrame:
         """Return the parts that published results are, as any store has them."""
@@ -275,6 +299,12 @@ def newest_generation(results: DataFrame) -> tuple[DataFrame, Observation]:
     """Return results as they are, and what tells their newest generation, `newest`, once they have been read."""
     seen = Observation()
     return results.observe(seen, F.max("made.generation").alias("newest")), seen
+
+
+def _counted(judged: DataFrame, number: int) -> DataFrame:
+    """Have the records of a source counted, and those of them that cannot be used."""
+    counts = F.count(F.lit(1)).alias("total"), F.count("reason").alias("invalid")
+    return judged.observe(events_observed(number), *counts)
 
 
 def write(frame: DataFrame, uri: str) -> None:

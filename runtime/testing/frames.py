@@ -14,8 +14,8 @@ from runtime import results
 from runtime.declaration import Store, Topology
 from runtime.results import Result
 from runtime.spark.plan_check import check_rows
-from runtime.spark.results import Results, SourceTopic, as_consumed, latest, published
-from runtime.spark.rows import judged, rows_of, usable
+from runtime.spark.results import Consumed, Results, SourceTopic, as_consumed, latest, published
+from runtime.spark.rows import events_of, rows_of
 
 EPOCH: Final = datetime(2026, 1, 1, tzinfo=UTC)
 """When records are from that do not say."""
@@ -44,10 +44,9 @@ class Record(NamedTuple):
 
 
 Records = Iterable[Record | tuple[bytes | None, int, int, int]]
-ResultRecord = tuple[bytes, bytes, list[tuple[str, bytes]]]
-"""Key, value, headers."""
+ResultRecord = Consumed
 AnyResult = tuple[bytes, bytes | None, Sequence[tuple[str, bytes | None]]]
-"""The same, or what else a producer may have written there."""
+"""A result record, or what else a producer may have written there."""
 
 _RECORDS_SCHEMA = pa.schema(
     {
@@ -138,14 +137,16 @@ class StoreOnFrames:
 
     def query(self, records: Records) -> DataFrame:
         """Return the result records of source records, the seed merged into them."""
-        looked_at = judged(self.topology, records_frame(self.session, records), self.as_of_ms)
-        rows = rows_of(self.topology, self.store, self.narrow(usable(looked_at)), self.joined)
+        events = events_of(self.topology, records_frame(self.session, records), as_of_ms=self.as_of_ms)
+        rows = rows_of(self.topology, self.store, self.narrow(events), self.joined)
         if self.store.rows is not None:
             check_rows(self.store, rows)
         rows = self.made.in_windows(rows)
         if self.seed is None:
             return self.made.of_parts(self.made.parts(rows))
         parts = self.made.parts(self.made.uncovered(rows, self.seed))
+        if self.store.final:
+            return self.made.of_parts(parts)
         # One query reads both, one after the other, into one state: they have to be of the same columns.
         assert [(each.name, each.dataType) for each in parts.schema] == [
             (each.name, each.dataType) for each in self.seed.schema
@@ -160,7 +161,7 @@ class StoreOnFrames:
         }
 
     def records(self, records: Records) -> list[ResultRecord]:
-        """Return the result records of source records."""
+        """Return the result records of source records; of sessions also those that have not ended."""
         return [as_consumed(row) for row in self.query(records).collect()]
 
     def published(self, records: Sequence[AnyResult]) -> DataFrame:

@@ -30,7 +30,14 @@ if TYPE_CHECKING:
 
 
 class Values(ABC):
-    """All that a store keeps of a key: the whole of a result record's value."""
+    """All that a store keeps of a key: the whole of a result record's value.
+
+    Attributes:
+        final: whether a result is written when nothing can change it any more: then a repeat changes nothing, of
+            whatever generation it is.
+    """
+
+    final: bool = False
 
     @property
     @abstractmethod
@@ -75,6 +82,10 @@ class Values(ABC):
     @abstractmethod
     def aggregates(self) -> list[Column]:
         """Return what the parts of a key add up to; each column has a name."""
+
+    def of_one_part(self) -> list[Column]:
+        """Return what a single part adds up to, without an aggregate; columns as those of `aggregates`."""
+        raise NotImplementedError(f"{type(self).__name__} needs an aggregate")
 
     @abstractmethod
     def published(self, generation: int) -> list[Column]:
@@ -150,6 +161,9 @@ class Value(ABC):
 
     listed: ClassVar[bool] = False
     """Whether it is a list in a record, whose elements are parts."""
+
+    is_its_part: ClassVar[bool] = False
+    """Whether the value of a single row is the part that the row is."""
 
     # Spark
 

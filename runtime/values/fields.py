@@ -31,9 +31,11 @@ class Fields(Values):
 
     Attributes:
         values: by name.
+        final: see `Values`.
     """
 
     values: Mapping[str, Value]
+    final: bool = False
 
     @property
     def lattice(self) -> bool:
@@ -109,6 +111,11 @@ class Fields(Values):
         from pyspark.sql import functions as F
 
         return [value.aggregate(F.col(f"part_{name}")).alias(name) for name, value in self.values.items()]
+
+    def of_one_part(self) -> list[Column]:
+        from pyspark.sql import functions as F
+
+        return [F.col(f"part_{name}").alias(name) for name in self.values]
 
     def published(self, generation: int) -> list[Column]:  # noqa: ARG002
         from pyspark.sql import functions as F

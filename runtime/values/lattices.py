@@ -18,6 +18,7 @@ class _Extreme(AsItsColumn):
     """One of the values of a column, as it stands in the column."""
 
     lattice: ClassVar[bool] = True
+    is_its_part: ClassVar[bool] = True
 
     def part(self) -> Column:
         return self.published()
@@ -136,6 +137,8 @@ class Latest(_WithAt, AsItsColumn):
 
     column: str
     type: ColumnType | None = None
+
+    is_its_part: ClassVar[bool] = True
 
     @property
     def spark(self) -> str:

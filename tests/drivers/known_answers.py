@@ -34,6 +34,11 @@ def _five_seconds(browser: str, *runs: tuple[str, str, int]) -> list[dict[str, A
     return _windows({"browserHash": browser}, 5, 2, of_runs)
 
 
+def _session(browser: str, first: str, end: str, actions: int) -> dict[str, Any]:
+    start, ends = (f"2026-11-25T09:{time}.000Z" for time in (first, end))
+    return {"browserHash": browser, "windowStart": start, "windowEnd": ends, "actions": actions}
+
+
 ANSWERS: Final[Mapping[str, Mapping[str, list[dict[str, Any]]]]] = {
     "word-count": {
         "counts-store": [
@@ -90,6 +95,21 @@ ANSWERS: Final[Mapping[str, Mapping[str, list[dict[str, Any]]]]] = {
         "counterStore": [
             *_five_seconds("b1", ("00", "00", 1), ("02", "04", 3), ("06", "06", 2), ("08", "08", 1)),
             *_five_seconds("b2", ("02", "06", 1), ("16", "16", 1), ("18", "18", 2), ("20", "20", 3), ("22", "22", 1)),
+        ]
+    },
+    "sessions": {
+        "sessions-store": [
+            _session("b1", "00:04", "01:20", 4),
+            _session("b1", "01:21", "01:51", 1),
+            _session("b2", "00:06", "00:36", 1),
+            _session("b2", "02:00", "02:30", 1),
+        ]
+    },
+    "paid-orders": {
+        "paid-orders-store": [
+            {"order_id": 1001, "customer_id": 1, "amount": 25.9, "method": "card", "paid": 25.9},
+            {"order_id": 1002, "customer_id": 2, "amount": 100.0, "method": "transfer", "paid": 100.0},
+            {"order_id": 1005, "customer_id": 2, "amount": 49.99, "method": "card", "paid": 9.99},
         ]
     },
     "orders": {

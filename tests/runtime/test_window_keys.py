@@ -10,7 +10,7 @@ from runtime.errors import InvalidRecord
 from runtime.keys import Int64, KeyType, KeyValue, Text
 from runtime.records import ID_MAX, ID_MIN
 from runtime.types import FIRST_MS, LAST_MS
-from runtime.windows import Hopping, Tumbling, WindowKey, Windows, window_key
+from runtime.windows import EqualWindows, Hopping, Tumbling, WindowKey, window_key
 
 EVERY_MS = 2_000
 WINDOWS = Hopping("5 seconds", "2 seconds")
@@ -84,7 +84,7 @@ def test_bytes_that_are_no_key_are_refused() -> None:
     st.sampled_from([WINDOWS, Tumbling("1 hour"), Hopping("10 minutes", "10 minutes")]),
     st.integers(FIRST_MS + 10_000_000, LAST_MS),
 )
-def test_an_instant_lies_in_each_of_its_windows_and_in_no_other(windows: Windows, at_ms: int) -> None:
+def test_an_instant_lies_in_each_of_its_windows_and_in_no_other(windows: EqualWindows, at_ms: int) -> None:
     starts = windows.starts(at_ms)
     assert starts == sorted(starts)
     assert starts

@@ -19,14 +19,14 @@ from runtime.spark.session import Spark
 from runtime.testing.frames import EPOCH_MS, Record, ResultRecord, StoreOnFrames, records_frame
 from runtime.types import FIRST_MS
 from runtime.values import Value
-from runtime.windows import Windows
+from runtime.windows import EqualWindows
 
 SEED = random.randrange(2**32)
 _MINUTE_MS = 60_000
 SPENT = Hopping("10 minutes", "4 minutes", keep="20 minutes")
 
 
-def spending(window: Windows, values: dict[str, Value] | None = None) -> Topology:
+def spending(window: EqualWindows, values: dict[str, Value] | None = None) -> Topology:
     """Return a topology that adds up what each customer spends, in windows."""
     return Topology(
         "spending",
@@ -48,7 +48,7 @@ def payment(customer: str, cents: int, partition: int, offset: int, at_ms: int) 
     return Record(f'{{"amount":{cents / 100}}}'.encode(), partition, offset, at_ms, customer.encode())
 
 
-def by_hand(records: Iterable[Record], window: Windows) -> dict[tuple[str, int], tuple[int, int]]:
+def by_hand(records: Iterable[Record], window: EqualWindows) -> dict[tuple[str, int], tuple[int, int]]:
     """Return cents and payments of each customer and window, from EPOCH on: every window that may be is looked at."""
     cents, payments = Counter[tuple[str, int]](), Counter[tuple[str, int]]()
     for record in records:
@@ -86,7 +86,7 @@ def some_payments(chance: random.Random, count: int, hours: int = 2) -> list[Rec
 @pytest.mark.parametrize(
     "window", [SPENT, Tumbling("1 hour"), Hopping("5 seconds", "2 seconds"), Hopping("1 hour", "1 hour")]
 )
-def test_each_event_counts_in_every_window_that_it_lies_in(spark: Spark, window: Windows) -> None:
+def test_each_event_counts_in_every_window_that_it_lies_in(spark: Spark, window: EqualWindows) -> None:
     records = some_payments(random.Random(SEED), 60)
     made = StoreOnFrames(spark.session, spending(window)).results(records)
     assert as_by_hand(made) == by_hand(records, window), f"seed {SEED}"

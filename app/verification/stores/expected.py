@@ -18,8 +18,8 @@ from runtime.kafka.offsets import Ranges
 from runtime.kafka.unreadable import read_ranges
 from runtime.serving.in_memory import GivenRecord, InMemory
 from runtime.spark.bounded_read import in_memory, past_unreadable, read_apart, read_around
-from runtime.spark.results import Results, SourceTopic, as_consumed
-from runtime.spark.rows import judged, rows_of, unusable, usable
+from runtime.spark.results import Results, SourceTopic, as_consumed, written
+from runtime.spark.rows import events_of, rows_of, unusable
 from runtime.spark.session import Spark, translated
 from runtime.stream.tables import tables_in_memory
 
@@ -120,7 +120,8 @@ class StoresExpectation:
         with translated():
             for store in self._topology.stores:
                 made = self._results(store, source.records, LocalTables(shown.copies)).toLocalIterator()
-                given = [GivenRecord(0, key, value, headers=headers) for key, value, headers in map(as_consumed, made)]
+                ended = written(store, map(as_consumed, made))
+                given = [GivenRecord(0, key, value, headers=headers) for key, value, headers in ended]
                 shown.read_results(store.name, given)
             cannot = unusable(self._topology, first, source.records).count()
             return source.records.count() + source.unreadable, cannot + source.unreadable
@@ -131,7 +132,7 @@ class StoresExpectation:
         sources = [SourceTopic(topic, *self._inputs.described[topic]) for topic in topics]
         results = Results(store, sources, generation=1)
         joined = tables_in_memory(self._spark.session, self._topology, store, tables)
-        events = usable(judged(self._topology, records))
+        events = events_of(self._topology, records)
         rows = results.in_windows(rows_of(self._topology, store, events, joined))
         return results.of_parts(results.parts(rows))
 
