@@ -9,7 +9,7 @@ from concurrent.futures import ProcessPoolExecutor
 
 import psutil
 
-from benchmarks import counts, drain, failover, freshness, memory, overload, peer, reads, restart, streams
+from benchmarks import counts, drain, failover, freshness, memory, overload, peer, reads, restart, streams, windows
 from benchmarks.figures import Figure
 
 BENCHMARKS: dict[str, Callable[[], Iterable[Figure]]] = {
@@ -22,6 +22,7 @@ BENCHMARKS: dict[str, Callable[[], Iterable[Figure]]] = {
     "memory": memory.run,
     "streams": streams.run,
     "counts": counts.run,
+    "windows": windows.run,
     "peer": peer.run,
 }
 

@@ -21,6 +21,8 @@ FURTHEST_MS: Final = 9 * 10**15
 
 TIMESTAMP_REASON: Final = "the timestamp is not in milliseconds"
 TOO_LARGE: Final = "larger than 16 MiB"
+OF_THE_FUTURE: Final = "the timestamp is more than an hour ahead of the clock"
+NOT_AFTER_YEAR_1: Final = "the timestamp is of no year that a window can be of"
 NO_KEY: Final = "no key"
 NO_VALUE: Final = "no value"
 NOT_UTF8: Final = "not UTF-8"

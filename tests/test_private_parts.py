@@ -31,7 +31,6 @@ IMPORTED = {
     "aiokafka.conn": ["AIOKafkaConnection", "collect_hosts", "create_conn"],
     "aiokafka.consumer": ["fetcher"],
     "aiokafka.coordinator.protocol": ["ConsumerProtocolMemberAssignment", "ConsumerProtocolMemberMetadata"],
-    "aiokafka.partitioner": ["murmur2"],
     "aiokafka.protocol.abstract": ["AbstractType"],
     "aiokafka.protocol.admin": ["DescribeConfigsRequest"],
     "aiokafka.protocol.api": ["Request", "RequestStruct", "Response"],

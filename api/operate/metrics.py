@@ -201,7 +201,11 @@ def _stream(status: StreamStatus, measures: Measures, names: MetricNames) -> Ite
     yield _counter(*names.events, status.events if held else None)
     invalid = status.invalid if held else None
     yield _counter(*names.unusable, invalid)
-    behind = status.behind if status.batch_ended_at_s else None
+    yield _counter("late_rows", "Rows that came too late for their window.", status.late if held else None)
+    there_was_a_batch = status.batch_ended_at_s is not None
+    state_rows = status.state_rows if there_was_a_batch else None
+    yield _gauge("stream_state_rows", "Rows of Spark's state when the last batch ended.", state_rows)
+    behind = status.behind if there_was_a_batch else None
     yield _gauge(*names.waiting, behind)
     yield _gauge(*names.uncommitted, measures.uncommitted)
     yield _histogram("stream_batch_duration_seconds", "Time that a batch took.", status.batches_s if held else None)

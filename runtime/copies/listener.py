@@ -12,8 +12,8 @@ from runtime.results import Result
 class Listener(Protocol):
     """Follows one store, and the tables. Called in the event loop after each write: it must be quick and not raise."""
 
-    def row_changed(self, partition: int, key: KeyValue, result: Result | None) -> None:
-        """A result was written, or deleted when it is None."""
+    def rows_changed(self, partition: int, changes: Mapping[KeyValue, Result | None]) -> None:
+        """Results were written, by key, or deleted where they are None."""
 
     def table_changed(self, table: str, key: KeyValue, row: Mapping[str, Any] | None) -> None:
         """A row of a table, by the name of its topic, came to exist or has other fields; None when it was deleted."""
@@ -38,9 +38,9 @@ class Followers:
     def __init__(self) -> None:
         self.listeners: list[Listener] = []
 
-    def row_changed(self, partition: int, key: KeyValue, result: Result | None) -> None:
+    def rows_changed(self, partition: int, changes: Mapping[KeyValue, Result | None]) -> None:
         for listener in self.listeners:
-            listener.row_changed(partition, key, result)
+            listener.rows_changed(partition, changes)
 
     def table_changed(self, table: str, key: KeyValue, row: Mapping[str, Any] | None) -> None:
         for listener in self.listeners:

@@ -188,7 +188,7 @@ class ResultCopy(StoreCopy):
                 # Compaction keeps it in place of the result.
                 self._lacking.setdefault(key, _Lacking(record.offset, time.monotonic()))
             raise
-        merged = None if new is None else results.merge(self._values, held, new)
+        merged = new if new is None or held is None else results.merge(self._values, held, new)
         if merged != held:
             self._changes[key] = merged
             stored = None if merged is None else self._bytes_of(merged, new, record.value)
@@ -222,8 +222,8 @@ class ResultCopy(StoreCopy):
         self.store.write(self._to_store, fill._replace(rows=fill.rows + self._added), self._dates)
         changes = self._changes
         self._discard()
-        for key, result in changes.items():
-            self._listener.row_changed(self.partition, key, result)
+        if changes:
+            self._listener.rows_changed(self.partition, changes)
 
     def _discard(self) -> None:
         # What lacks something goes on lacking it: of a topic that was lost, no record is there to show it again.

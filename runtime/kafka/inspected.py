@@ -21,6 +21,8 @@ class Judged:
         end: the offset after the last.
         unusable: whether some of the records could not be used.
         unreadable: whether Spark cannot read some of them.
+        as_of_ms: the clock by which it was told which are of the future, in milliseconds from 1970; None where that is
+            not told, or not known any more.
     """
 
     topic: str
@@ -30,6 +32,7 @@ class Judged:
     end: int
     unusable: bool
     unreadable: bool = False
+    as_of_ms: int | None = None
 
     def followed_by(self, later: Self) -> Self:
         """Return both ranges as one; when the topic was created anew in between, only the later one is left."""

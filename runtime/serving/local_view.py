@@ -78,8 +78,8 @@ class LocalView(View):
     # Following the copies
 
     @abstractmethod
-    def row_changed(self, partition: int, key: KeyValue, result: Result | None) -> None:
-        """Follow a result that was written, or deleted when it is None."""
+    def rows_changed(self, partition: int, changes: Mapping[KeyValue, Result | None]) -> None:
+        """Follow results that were written, by key, or deleted where they are None."""
 
     @abstractmethod
     def table_changed(self, table: str, key: KeyValue, row: Mapping[str, Any] | None) -> None:

@@ -128,13 +128,14 @@ class RenderedView(LocalView):
 
     # Following the copies: called after each write
 
-    def row_changed(self, partition: int, key: KeyValue, result: Result | None) -> None:
-        if result is None or not self._partition(partition).ready:
-            self._forget(partition, key)
-        else:
-            self._render(partition, key, self._values.row_of(result.values))
-        # Also when the first entries are as before: a reader may ask for more of them.
-        self._changed(key)
+    def rows_changed(self, partition: int, changes: Mapping[KeyValue, Result | None]) -> None:
+        for key, result in changes.items():
+            if result is None or not self._partition(partition).ready:
+                self._forget(partition, key)
+            else:
+                self._render(partition, key, self._values.row_of(result.values))
+            # Also when the first entries are as before: a reader may ask for more of them.
+            self._changed(key)
 
     def table_changed(self, table: str, key: KeyValue, row: Mapping[str, Any] | None) -> None:  # noqa: ARG002
         if not self._partitions:

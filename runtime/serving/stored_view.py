@@ -67,9 +67,10 @@ class StoredView(LocalView):
     def shown(self) -> dict[int, int]:
         return {partition: self.count([partition]) for partition in sorted(self._stores)}
 
-    def row_changed(self, partition: int, key: KeyValue, result: Result | None) -> None:  # noqa: ARG002  # stored
-        self._read.pop(key, None)
-        self._changed(key)
+    def rows_changed(self, partition: int, changes: Mapping[KeyValue, Result | None]) -> None:  # noqa: ARG002  # stored
+        for key in changes:
+            self._read.pop(key, None)
+            self._changed(key)
 
     def table_changed(self, table: str, key: KeyValue, row: Mapping[str, Any] | None) -> None:
         """Show no change: these rows look into no table."""

@@ -39,8 +39,10 @@ class BatchReport(NamedTuple):
         begin: the first offset that it read, by partition of the sources; of those that it read before.
         positions: where the next batch begins, by partition of the sources.
         duration_s: how long it took, in seconds.
+        began_ms: what its clock says, in milliseconds from 1970; None where that is not known.
         watermark_ms: Spark's event-time bound in it, in milliseconds from 1970; None without one.
         late: rows that came for windows which this bound had passed, and so were left out.
+        state_rows: how many rows Spark's state has after it.
     """
 
     batch: int
@@ -51,12 +53,15 @@ class BatchReport(NamedTuple):
     begin: Mapping[TopicPartition, int]
     positions: Mapping[TopicPartition, int]
     duration_s: float
+    began_ms: int | None = None
     watermark_ms: int | None = None
     late: int = 0
+    state_rows: int = 0
 
     @classmethod
     def of(cls, progress: Mapping[str, Any]) -> BatchReport:
         """Return the report that Spark's progress event, as JSON, is."""
+        states = progress.get("stateOperators", ())
         # A batch without data has no observed metrics.
         observed = progress.get("observedMetrics", {})
         events = observed.get(EVENTS, {})
@@ -70,8 +75,10 @@ class BatchReport(NamedTuple):
             begin=_offsets(progress, "startOffset"),
             positions=positions,
             duration_s=progress["batchDuration"] / 1000,
-            watermark_ms=_watermark_ms(progress),
-            late=sum(each.get("numRowsDroppedByWatermark", 0) for each in progress.get("stateOperators", ())),
+            began_ms=_milliseconds(progress.get("timestamp")),
+            watermark_ms=_milliseconds(progress.get("eventTime", {}).get("watermark")),
+            late=sum(each.get("numRowsDroppedByWatermark", 0) for each in states),
+            state_rows=sum(each.get("numRowsTotal", 0) for each in states),
         )
 
     def judged(self, topic_ids: Mapping[str, str]) -> Iterator[Judged]:
@@ -83,7 +90,8 @@ class BatchReport(NamedTuple):
         for at, end in self.positions.items():
             # A partition that no batch has read before is read from its first record on.
             begin = self.begin.get(at, 0)
-            yield Judged(at.topic, topic_ids[at.topic], at.partition, begin, end, unusable=self.invalid > 0)
+            topic_id, unusable = topic_ids[at.topic], self.invalid > 0
+            yield Judged(at.topic, topic_id, at.partition, begin, end, unusable, as_of_ms=self.began_ms)
 
 
 class StreamQuery:
@@ -139,8 +147,8 @@ def running(query: StreamQuery) -> Iterator[StreamQuery]:
             query.stop()
 
 
-def _watermark_ms(progress: Mapping[str, Any]) -> int | None:
-    text = progress.get("eventTime", {}).get("watermark")
+def _milliseconds(text: str | None) -> int | None:
+    """Return a time of a progress event, ISO 8601, in milliseconds from 1970."""
     return None if text is None else round(datetime.fromisoformat(text).timestamp() * 1000)
 
 

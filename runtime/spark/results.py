@@ -24,6 +24,8 @@ from runtime.spark.beside_value import OF_RECORD, declared_name
 
 HEADERS: Final = ("generation", "version", "events", "newest_ms", "offsets")
 RECORD: Final = "key string, value string, headers array<struct<key: string, value: binary>>"
+AT: Final = ("source", "partition", "offset", "timestamp")
+"""The fields of `at`, which record a row is of."""
 _NUMBERS: Final = ("generation", "version", "events", "newest_ms")
 _WHOLE: Final = r"^-?(0|[1-9][0-9]*)$"
 _MADE: Final = "made_"
@@ -31,6 +33,7 @@ _OFFSETS: Final = "map<string, map<string, bigint>>"
 _START: Final = "__start"
 """When a row's window begins, in milliseconds from 1970; only rows of windows have it."""
 _TIME: Final = "__time"
+_AT: Final = "__at_"
 _WINDOW: Final = "__window"
 _KEY_OF_WINDOW: Final = r"(?s)^(.+)@([^@]+)$"
 _ENDLESS_MS: Final = 10**13
@@ -63,7 +66,7 @@ def with_at(events: DataFrame, topics: Sequence[str]) -> DataFrame:
         topics: where they come from.
     """
     topic = F.lit(topics[0]) if len(topics) == 1 else F.col("topic")
-    at = F.struct(topic.alias("source"), "partition", "offset", "timestamp")
+    at = F.struct(topic.alias(AT[0]), *AT[1:])
     others = [F.col(name).alias(declared_name(name)) for name in events.columns if name not in OF_RECORD]
     return events.select(*others, at.alias("at"))
 
@@ -106,9 +109,15 @@ class Results:
         timed = timed.withWatermark(_TIME, f"{_ENDLESS_MS if late_ms is None else late_ms} milliseconds")
         at_ms, every_ms = F.unix_millis(_TIME), F.lit(window.every_ms)
         last = at_ms - F.pmod(at_ms, every_ms)
+        if window.size_ms == window.every_ms:
+            return self._alive(timed.select("*", last.alias(_START)).drop(_TIME))
+        # `at` is taken apart meanwhile: Spark loses fields of a struct that are asked for behind an explode and a join.
+        fields = {name: f"{_AT}{name}" for name in AT}
+        flat = timed.withColumns({column: F.col(f"at.{name}") for name, column in fields.items()}).drop("at")
         starts = F.explode(F.sequence(last, at_ms - F.lit(window.size_ms - 1), -every_ms))
-        is_one = window.size_ms == window.every_ms
-        return self._alive(timed.select("*", (last if is_one else starts).alias(_START)).drop(_TIME))
+        each = flat.select("*", starts.alias(_START))
+        at = F.struct(*(F.col(column).alias(name) for name, column in fields.items()))
+        return self._alive(each.withColumn("at", at).drop(_TIME, *fields.values()))
 
     def _alive(self, rows: DataFrame) -> DataFrame:
         """Return the rows of windows that had not been let go when the generation began."""

@@ -29,6 +29,9 @@ _DATA_END: Final = b"e"
 _CALENDAR_BEGIN: Final = b"t"
 _CALENDAR_END: Final = b"u"
 
+_BUFFER_FILTER: Final = 0.01
+"""The size of its filter as a share of a write buffer: ten bits a key where a key and its value take 130 bytes."""
+
 
 @dataclass(frozen=True, slots=True)
 class RocksdbOptions:
@@ -70,6 +73,9 @@ class SharedResources:
         options.set_block_based_table_factory(blocks)
         options.set_compression_type(DBCompressionType.lz4())
         options.set_write_buffer_size(self._options.write_buffer_bytes)
+        # So a look-up of a key that is new, as nearly all are while a store is restored, does not search the buffer.
+        options.set_memtable_whole_key_filtering(True)
+        options.set_memtable_prefix_bloom_ratio(_BUFFER_FILTER)
         options.set_max_write_buffer_number(2)
         options.set_max_total_wal_size(2 * self._options.write_buffer_bytes)
         options.set_target_file_size_base(8 << 20)

@@ -311,6 +311,7 @@ class StoreStream:
             events=status.events + report.events,
             invalid=status.invalid + report.invalid,
             late=status.late + report.late,
+            state_rows=report.state_rows,
             behind=report.behind,
             positions=report.positions,
             batches_s=status.batches_s.plus(report.duration_s),

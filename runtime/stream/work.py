@@ -19,7 +19,7 @@ from runtime.spark.bounded_read import past_unreadable, read_apart, read_around,
 from runtime.spark.offset_log import OffsetLog
 from runtime.spark.query import EVENTS, ROWS, StreamQuery
 from runtime.spark.results import Results, SourceTopic, has_key, latest, published
-from runtime.spark.rows import rows_of, unusable, usable
+from runtime.spark.rows import judged, rows_of, unusable, usable
 from runtime.spark.session import TASKS_BESIDE, Spark, read_parquet, stream_parquet, translated
 from runtime.stream.generations import Generation, Generations
 from runtime.stream.tables import TableSource, tables_in_memory
@@ -151,9 +151,9 @@ class Work:
         seed: DataFrame | None,
         late_ms: int | None,
     ) -> DataFrame:
-        judged = self.topology.events.judge(records)
+        looked_at = judged(self.topology, records)
         counts = F.count(F.lit(1)).alias("total"), F.count("reason").alias("invalid")
-        events = usable(judged.observe(EVENTS, *counts))
+        events = usable(looked_at.observe(EVENTS, *counts))
         rows = rows_of(self.topology, self.store, narrow(events), joined)
         if not self.store.joined:
             rows = rows.observe(ROWS, F.count_if(~has_key(self.store)).alias("without_key"))
@@ -242,29 +242,32 @@ class Work:
 
     # Beside a running query
 
-    def find_unusable(self, judged: Judged) -> dict[int, str]:
+    def find_unusable(self, looked_at: Judged) -> dict[int, str]:
         """Return the unusable events of a range, offset to reason."""
-        ranges = {TopicPartition(judged.topic, judged.partition): OffsetRange(judged.begin, judged.end)}
-        if judged.unreadable and (found := self._find_past_unreadable(ranges)) is not None:
+        ranges = {TopicPartition(looked_at.topic, looked_at.partition): OffsetRange(looked_at.begin, looked_at.end)}
+        as_of_ms = looked_at.as_of_ms
+        if looked_at.unreadable and (found := self._find_past_unreadable(ranges, as_of_ms)) is not None:
             return found
         return past_unreadable(
-            lambda: self._reasons(self.spark.records(ranges)),
-            lambda: self._find_past_unreadable(ranges),
+            lambda: self._reasons(self.spark.records(ranges), as_of_ms),
+            lambda: self._find_past_unreadable(ranges, as_of_ms),
         )
 
-    def _find_past_unreadable(self, ranges: Ranges) -> dict[int, str] | None:
+    def _find_past_unreadable(self, ranges: Ranges, as_of_ms: int | None) -> dict[int, str] | None:
         apart = read_apart(self.spark.settings.kafka, ranges)
         if apart is None:
             return None
         parts = read_around(self.spark, ranges, apart.spans)
         if apart.readable:
             parts.append(bounded_read.in_memory(self.spark, apart.readable))
-        return apart.reasons | {offset: reason for part in parts for offset, reason in self._reasons(part).items()}
+        return apart.reasons | {
+            offset: reason for part in parts for offset, reason in self._reasons(part, as_of_ms).items()
+        }
 
-    def _reasons(self, read: DataFrame) -> dict[int, str]:
+    def _reasons(self, read: DataFrame, as_of_ms: int | None) -> dict[int, str]:
         """Return the unusable ones of some records of one partition, offset to reason."""
         with translated():
-            found = unusable(self.topology, self.store, read).toArrow()
+            found = unusable(self.topology, self.store, read, as_of_ms).toArrow()
         return dict(zip(found["offset"].to_pylist(), found["reason"].to_pylist(), strict=True))
 
 

@@ -19,14 +19,13 @@ from runtime.declaration import Store, Topology
 from runtime.errors import InvalidRecord
 from runtime.keys import KeyValue
 from runtime.records import json_bytes
-from runtime.results import Made
 from runtime.serving.in_memory import GivenRecord, InMemory
 from runtime.serving.views import by_key
 from runtime.spark.plan_check import check_declared
 from runtime.spark.rows import unusable
 from runtime.stream.tables import tables_in_memory
 from runtime.table_records import parse_row
-from runtime.testing.frames import EPOCH, Record, ResultRecord, StoreOnFrames, records_frame
+from runtime.testing.frames import EPOCH, EPOCH_MS, Record, ResultRecord, StoreOnFrames, records_frame
 from runtime.testing.session import session_for_tests
 
 
@@ -75,7 +74,7 @@ class TopologyDriver:
         self._offsets: dict[tuple[str, int], int] = {}
         self._waiting: list[Record] = []
         self._published: dict[str, dict[bytes, ResultRecord]] = {store.name: {} for store in topology.stores}
-        self._stream_ms: dict[str, int | None] = {store.name: None for store in topology.stores}
+        self._as_of_ms = EPOCH_MS
         self._dead_letters: list[DeadLetter] = []
 
     def send(self, topic: str, *values: Any, key: Any = None, partition: int = 0) -> None:
@@ -102,6 +101,7 @@ class TopologyDriver:
             key_bytes, value_bytes = _encoded(key), _encoded(value)
             if topic in sources:
                 at_ms = (self.now - EPOCH) // timedelta(milliseconds=1)
+                self._as_of_ms = max(self._as_of_ms, EPOCH_MS + at_ms)
                 self._waiting.append(Record(value_bytes, partition, offset, at_ms, key_bytes, topic))
             else:
                 self._change_table(topic, offset, key_bytes, value_bytes)
@@ -163,30 +163,30 @@ class TopologyDriver:
                 name=store.name,
                 partitions=max(source.partitions for source in self.topology.sources),
                 joined=tables_in_memory(self._session, self.topology, store, LocalTables(self._shown.copies)),
-                stream_ms=self._stream_ms[store.name],
+                stream_ms=self._stream_ms(store),
+                as_of_ms=self._as_of_ms,
             )
             on_frames.seed = on_frames.seed_of(list(published.values())) if published else None
             made = on_frames.records(records)
             published.update({record[0]: record for record in made})
             given = [GivenRecord(0, key, value, headers=headers) for key, value, headers in made]
             self._shown.read_results(store.name, given)
-            self._let_windows_go(store, made)
+            self._let_windows_go(store)
 
-    def _let_windows_go(self, store: Store, made: list[ResultRecord]) -> None:
+    def _let_windows_go(self, store: Store) -> None:
         """Have the windows of a store go that its events have left behind."""
-        found = (Made.of_headers(headers) for _, _, headers in made)
-        times = [each.newest_ms for each in found if each is not None and each.newest_ms is not None]
-        if store.window is None or not times:
-            return
-        stream_ms = max(*times, self._stream_ms[store.name] or times[0])
-        self._stream_ms[store.name] = stream_ms
-        for key in self._shown.let_go(store.name, stream_ms):
+        stream_ms = self._stream_ms(store)
+        for key in [] if stream_ms is None else self._shown.let_go(store.name, stream_ms):
             del self._published[store.name][key]
+
+    def _stream_ms(self, store: Store) -> int | None:
+        """Return how far the events of a store have come, where it has windows."""
+        return None if store.window is None else self._shown.copies.freshness[store.name].newest_ms
 
     def _note_unusable(self, records: list[Record]) -> None:
         frame = records_frame(self._session, records)
         by_place = {(record.topic, record.partition, record.offset): record for record in records}
-        for found in unusable(self.topology, self.topology.stores[0], frame).collect():
+        for found in unusable(self.topology, self.topology.stores[0], frame, self._as_of_ms).collect():
             topic = found.asDict().get("topic", self.topology.events.topic)
             value = by_place[topic, found.partition, found.offset].value
             self._dead_letters.append(DeadLetter(topic, value, found.reason))

@@ -15,7 +15,7 @@ from runtime.declaration import Store, Topology
 from runtime.results import Result
 from runtime.spark.plan_check import check_rows
 from runtime.spark.results import Results, SourceTopic, as_consumed, latest, published
-from runtime.spark.rows import rows_of, usable
+from runtime.spark.rows import judged, rows_of, usable
 
 EPOCH: Final = datetime(2026, 1, 1, tzinfo=UTC)
 """When records are from that do not say."""
@@ -107,6 +107,7 @@ class StoreOnFrames:
         seed: the parts that the generation begins with.
         narrow: leaves out events that change nothing.
         stream_ms: the stream time that the generation began with.
+        as_of_ms: the clock by which it is told which records are of the future; by default that of the machine.
         name: of the store; by default the first.
     """
 
@@ -119,6 +120,7 @@ class StoreOnFrames:
     seed: DataFrame | None = None
     narrow: Callable[[DataFrame], DataFrame] = as_they_are
     stream_ms: int | None = None
+    as_of_ms: int | None = None
     name: str | None = None
 
     @property
@@ -136,8 +138,8 @@ class StoreOnFrames:
 
     def query(self, records: Records) -> DataFrame:
         """Return the result records of source records, the seed merged into them."""
-        judged = self.topology.events.judge(records_frame(self.session, records))
-        rows = rows_of(self.topology, self.store, self.narrow(usable(judged)), self.joined)
+        looked_at = judged(self.topology, records_frame(self.session, records), self.as_of_ms)
+        rows = rows_of(self.topology, self.store, self.narrow(usable(looked_at)), self.joined)
         if self.store.rows is not None:
             check_rows(self.store, rows)
         rows = self.made.in_windows(rows)

@@ -75,19 +75,22 @@ class Counted:
 
     # What goes in
 
-    def send(self, *texts: str, partition: int | None = None, topic: str | None = None) -> list[Line]:
+    def send(
+        self, *texts: str, partition: int | None = None, topic: str | None = None, at_ms: int | None = None
+    ) -> list[Line]:
         """Send lines, and return them as the broker has them.
 
         Args:
             texts: of the lines.
             partition: where to; without one each goes to the next.
             topic: of several sources another one than the first.
+            at_ms: when they are of, in milliseconds from 1970; now by default.
         """
         topic = topic or self.source
         partitions = self.topics.partitions(topic)
         places = [position % partitions if partition is None else partition for position in range(len(texts))]
         placed = [(text.encode(), place) for text, place in zip(texts, places, strict=True)]
-        offsets = asyncio.run(self._send(placed, topic))
+        offsets = asyncio.run(self._send(placed, topic, at_ms))
         topic_id = self._id_of(topic)
         sent = [Line(topic_id, place, offset, text) for text, place, offset in zip(texts, places, offsets, strict=True)]
         self.lines += sent
@@ -135,10 +138,14 @@ class Counted:
             sent = [await producer.send(topic, value, key=key, headers=said) for key, value, said in records]
             await asyncio.gather(*sent)
 
-    async def _send(self, records: Iterable[tuple[bytes | None, int]], topic: str) -> list[int]:
+    async def _send(
+        self, records: Iterable[tuple[bytes | None, int]], topic: str, at_ms: int | None = None
+    ) -> list[int]:
         async with AIOKafkaProducer(**self.kafka.for_aiokafka(), enable_idempotence=True) as producer:
             # A key, since aiokafka refuses a record that has neither.
-            sent = [await producer.send(topic, value, key=b"k", partition=at) for value, at in records]
+            sent = [
+                await producer.send(topic, value, key=b"k", partition=at, timestamp_ms=at_ms) for value, at in records
+            ]
             return [record.offset for record in await asyncio.gather(*sent)]
 
     async def _take(self, partitions: int, but_last: int) -> dict[int, int]:
@@ -218,6 +225,8 @@ def check_each(records: Iterable[Any], lines: Iterable[Line], weigh: Weigh) -> N
         for key, times in weigh(line.text).items():
             of_key[key, line.topic_id, line.partition].append((line.offset, times))
     for record in records:
+        if record.value is None:
+            continue
         headers = {name: json.loads(value) for name, value in record.headers}
         key, count, events = record.key.decode(), 0, 0
         for topic_id, offsets in headers["offsets"].items():

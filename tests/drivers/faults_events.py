@@ -49,6 +49,7 @@ class Event(NamedTuple):
         partition: where to; None lets the key decide.
         means: what a ledger makes of it; here the score, the id and name (None: deleted) of a table's row, or None when
             the record is bad.
+        back_ms: how long before now it was.
     """
 
     topic: str
@@ -56,6 +57,7 @@ class Event(NamedTuple):
     value: bytes | None
     partition: int | None
     means: Any
+    back_ms: int = 0
 
 
 @dataclass(frozen=True)

@@ -128,7 +128,7 @@ class Flow:
             for first in range(0, len(events), _AT_ONCE):
                 part = events[first : first + _AT_ONCE]
                 # Not left to aiokafka, which tells of all records of a batch that they have the first one's.
-                at_ms = [_now_ms() if timestamp_ms is None else timestamp_ms for _ in part]
+                at_ms = [_now_ms() - each.back_ms if timestamp_ms is None else timestamp_ms for each in part]
                 sent = [
                     await producer.send(each.topic, each.value, each.key, each.partition, at)
                     for each, at in zip(part, at_ms, strict=True)

@@ -9,12 +9,14 @@ import json
 import random
 import threading
 from collections import defaultdict
+from dataclasses import replace
+from datetime import UTC, datetime
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any, Self
 
 import httpx
 
-from runtime import Average, Count, Json, Key, Store, Stream, Sum, Text, Topology
+from runtime import Average, Count, Hopping, Json, Key, Store, Stream, Sum, Text, Topology
 from runtime import Decimal as DecimalType
 from tests.drivers.faults_events import Event
 from tests.drivers.faults_ledger import Place
@@ -22,7 +24,7 @@ from tests.drivers.instance import Instance
 from tests.drivers.replicas import Replicas
 
 TOPIC = "payments"
-ROWS = "/stores/accounts/keys?page_size=1000"
+ROWS = "/stores/accounts/keys"
 ACCOUNTS = ["alice", "bob/eve", "carol@home", "dave 🎲", *(f"account {number}" for number in range(40))]
 
 PAYMENTS = Topology(
@@ -39,6 +41,11 @@ PAYMENTS = Topology(
 )
 
 
+WINDOW = Hopping("10 minutes", "4 minutes", keep="9 days")
+IN_WINDOWS = replace(PAYMENTS, stores=[replace(PAYMENTS.stores[0], window=WINDOW)])
+_DAY_MS = 86_400_000
+
+
 class Payments:
     """A stream of payments, and those of them that the broker has.
 
@@ -49,10 +56,12 @@ class Payments:
         count: how many the broker has.
     """
 
+    topology = PAYMENTS
+
     def __init__(self, seed: int) -> None:
         self.count = 0
         self._random = random.Random(seed)
-        self._amounts: defaultdict[str, list[Decimal]] = defaultdict(list)
+        self._amounts: defaultdict[tuple[str, ...], list[Decimal]] = defaultdict(list)
 
     def next(self) -> Event:
         """Return the next one. It goes to any partition, so that those of an account are in all of them."""
@@ -61,22 +70,27 @@ class Payments:
         value = f'{{"amount": {amount}}}'.encode()
         return Event(TOPIC, account.encode(), value, self._random.randrange(4), (account, amount))
 
-    def note(self, event: Event, place: Place) -> None:  # noqa: ARG002  # as any ledger's
+    def note(self, event: Event, place: Place) -> None:
         """Take note of one that the broker has."""
         account, amount = event.means
-        self._amounts[account].append(amount)
+        for key in self._keys(account, place.timestamp_ms):
+            self._amounts[key].append(amount)
         self.count += 1
+
+    def _keys(self, account: str, at_ms: int) -> list[tuple[str, ...]]:  # noqa: ARG002  # of windows it matters
+        """Return what tells the rows apart that a payment is in, in the order of the rows."""
+        return [(account,)]
 
     def rows(self) -> list[dict[str, Any]]:
         """Return what every instance has to serve."""
         return [
             {
-                "account": account,
+                **dict(zip(("account", "windowStart", "windowEnd"), key, strict=False)),
                 "payments": len(amounts),
                 "total": total,
                 "average": (total / len(amounts)).quantize(Decimal("1.000000"), ROUND_HALF_UP),
             }
-            for account, amounts in sorted(self._amounts.items(), key=lambda each: each[0].encode())
+            for key, amounts in sorted(self._amounts.items(), key=lambda each: [part.encode() for part in each[0]])
             for total in [sum(amounts, Decimal())]
         ]
 
@@ -84,6 +98,27 @@ class Payments:
         """Return whether an instance serves exactly these."""
         answer = instance.get(ROWS)
         return answer.status_code == 200 and json.loads(answer.text, parse_float=Decimal) == self.rows()
+
+
+class PaymentsInWindows(Payments):
+    """Payments in windows: those of a partition are as many days back as its number, and out of order."""
+
+    topology = IN_WINDOWS
+
+    def next(self) -> Event:
+        """Return the next one."""
+        event = super().next()
+        assert event.partition is not None
+        return event._replace(back_ms=event.partition * _DAY_MS + self._random.randrange(1_200_000))
+
+    def _keys(self, account: str, at_ms: int) -> list[tuple[str, ...]]:
+        last = at_ms // 240_000 * 240_000
+        starts = [start for start in (last - 480_000, last - 240_000, last) if at_ms < start + 600_000]
+        return [(account, _time(start), _time(start + 600_000)) for start in starts]
+
+
+def _time(ms: int) -> str:
+    return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%dT%H:%M:%S}.000Z"
 
 
 class Watching:
@@ -131,7 +166,7 @@ class Watching:
         self.read += 1
         said = self._said[process]
         for row in answer.json():
-            account, count = row["account"], row["payments"]
+            account, count = f"{row['account']} {row.get('windowStart', '')}", row["payments"]
             if count < said.get(account, 0):
                 self.fallen.append((member.address, account, said[account], count))
             said[account] = count

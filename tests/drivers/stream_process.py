@@ -218,6 +218,7 @@ def _as_json(status: StreamStatus) -> str:
             "generation": status.generation,
             "events": status.events,
             "invalid": status.invalid,
+            "late": status.late,
             "positions": {f"{at.topic} {at.partition}": offset for at, offset in status.positions.items()},
             "failures": dict(status.failures),
             "dead_letters": {f"{topic}: {reason}": count for (topic, reason), count in status.dead_letters.items()},

@@ -12,7 +12,7 @@ from typing import NoReturn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from runtime import Count, Key, PlainText, Store, Stream, Text, Topology, each_distinct
+from runtime import Count, Hopping, Key, PlainText, Store, Stream, Text, Topology, each_distinct
 from runtime.kafka import unreadable
 from runtime.spark.offset_log import OffsetLog
 from runtime.stream.work import Work
@@ -66,6 +66,30 @@ def _kill_at(method: str, of_class: type) -> None:
     setattr(of_class, method, killed)
 
 
+WORDS_WINDOW = Hopping("10 seconds", "5 seconds", keep="20 seconds")
+
+
+def words_in_windows(name: str) -> Topology:
+    """Return word count in windows, of lines whose first word says when they are: see `windows_of`."""
+    store = replace(_on_its_own(_COUNTS, name), window=WORDS_WINDOW, rows=_later_words)
+    return Topology(name, Stream(f"{name}-lines", PlainText(), SOURCE_PARTITIONS), [store])
+
+
+def _later_words(lines: DataFrame) -> DataFrame:
+    split = F.split(F.lower("text"), r"\s+")
+    return each_distinct(lines, F.slice(split, 2, 1000), "word")
+
+
+def windows_of(line: str) -> Counter[str]:
+    """Return how often each word comes in each of its windows; the line begins with its milliseconds from 1970."""
+    time, *words = line.lower().split()
+    counts: Counter[str] = Counter()
+    for start in range(int(time) // 5000 * 5000 - 10_000, int(time) + 1, 5000):
+        if int(time) < start + 10_000:
+            counts.update(f"{word}@{start}" for word in words)
+    return counts
+
+
 def words_and_letters(name: str) -> Topology:
     """Return word count and letter count in one topology."""
     by_letter = Store("letters-store", "letters", Key("letter", Text), {"count": Count("times")}, rows=letters)
@@ -99,3 +123,7 @@ def _on_its_own(store: Store, name: str) -> Store:
 
 SEVERAL = word_count("several")
 """For `serve`, which runs a topology by its name in a module."""
+
+
+IN_WINDOWS = words_in_windows("windowed")
+"""For instances, which are told the name of a value."""

@@ -1,4 +1,4 @@
-"""Counts, sums and averages of decimals at three instances, whatever fails while payments flow."""
+"""Counts, sums and averages of decimals at three instances, also in windows, whatever fails while payments flow."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from runtime.kafka.topics import create_missing, inputs_of, outputs_of
 from tests.drivers.faults_flow import Flow
 from tests.drivers.faults_topics import Topics
 from tests.drivers.faults_world import INTERVAL_S
-from tests.drivers.payments import PAYMENTS, ROWS, TOPIC, Payments, Watching
+from tests.drivers.payments import PAYMENTS, ROWS, TOPIC, Payments, PaymentsInWindows, Watching
 from tests.drivers.ports import free_port
 from tests.drivers.processes import descendants, is_java
 from tests.drivers.replicas import Replicas, until
@@ -55,15 +55,17 @@ class Accounts:
         )
 
 
-@pytest.fixture
-def accounts(tmp_path: Path, seed: int) -> Iterator[Accounts]:
+@pytest.fixture(params=[Payments, PaymentsInWindows], ids=["payments", "payments in windows"])
+def accounts(request: pytest.FixtureRequest, tmp_path: Path, seed: int) -> Iterator[Accounts]:
     with Broker(tmp_path / "kafka", free_port()) as broker:
         servers = broker.bootstrap_servers
-        asyncio.run(create_missing(broker.connection, [*inputs_of(PAYMENTS), *outputs_of(PAYMENTS)]))
-        payments = Payments(seed)
+        payments: Payments = request.param(seed)
+        topology = payments.topology
+        asyncio.run(create_missing(broker.connection, [*inputs_of(topology), *outputs_of(topology)]))
+        named = "PAYMENTS" if topology is PAYMENTS else "IN_WINDOWS"
         settings = {"SESSION_TIMEOUT_MS": 6000, "CHECKPOINT_INTERVAL_S": INTERVAL_S}
         with (
-            Replicas(tmp_path, servers, TOPOLOGY="tests.drivers.payments:PAYMENTS", **settings) as replicas,
+            Replicas(tmp_path, servers, TOPOLOGY=f"tests.drivers.payments:{named}", **settings) as replicas,
             Flow(servers, payments, payments, PER_S) as flow,
         ):
             replicas.add(3)

@@ -20,11 +20,12 @@ from tests.drivers.ports import free_port
 from tests.waiting import UNHURRIED_S
 
 GUIDE = Document(ROOT / "docs" / "write-your-own-topology.md")
+WINDOWS = Document(ROOT / "docs" / "windows.md")
 
 
-def blocks(language: str) -> list[Block]:
-    """Return the guide's blocks of a language, in order."""
-    return [block for block in GUIDE.blocks() if block.language == language]
+def blocks(language: str, document: Document = GUIDE) -> list[Block]:
+    """Return a document's blocks of a language, in order."""
+    return [block for block in document.blocks() if block.language == language]
 
 
 @pytest.fixture(scope="module")
@@ -38,10 +39,10 @@ def names() -> dict[str, Any]:
     return found
 
 
-def leaderboard(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a command on the guide's topology, in a directory that has it."""
+def leaderboard(directory: Path, *arguments: str, topology: str = "errors:ERRORS") -> subprocess.CompletedProcess[str]:
+    """Run a command on a topology, by default the guide's, in a directory that has it."""
     return subprocess.run(
-        [str(Path(sys.executable).parent / "leaderboard"), *arguments, "--topology", "errors:ERRORS"],
+        [str(Path(sys.executable).parent / "leaderboard"), *arguments, "--topology", topology],
         check=False,
         cwd=directory,
         env={**environment(), "TMPDIR": str(directory)},
@@ -75,12 +76,25 @@ def test_the_demo_runs_it_from_its_own_directory_and_prints_what_the_guide_says(
     assert one in every["error-counts"]
 
 
-def test_its_test_passes_where_nothing_but_the_declaration_is(tmp_path: Path) -> None:
-    (tmp_path / "errors.py").write_text(blocks("python")[0].code)
-    (test,) = (block.code for block in blocks("python") if "TopologyDriver" in block.code)
-    (tmp_path / "test_errors.py").write_text(test)
+@pytest.mark.system
+def test_the_demo_shows_the_windows_that_their_page_says(tmp_path: Path) -> None:
+    (tmp_path / "readings.py").write_text(blocks("python", WINDOWS)[0].code)
+    (tmp_path / "data" / "readings").mkdir(parents=True)
+    (tmp_path / "data" / "readings" / "temperatures.json").write_text(blocks("text", WINDOWS)[0].code)
+    done = leaderboard(tmp_path, "demo", "--once", "--port", str(free_port()), topology="readings:READINGS")
+    assert done.returncode == 0, done.stderr
+    (rows,) = (json.loads(block.code) for block in blocks("json", WINDOWS))
+    assert json.loads(done.stdout) == {"means": rows}
+
+
+@pytest.mark.parametrize(("document", "module"), [(GUIDE, "errors"), (WINDOWS, "readings")], ids=["guide", "windows"])
+def test_its_test_passes_where_nothing_but_the_declaration_is(tmp_path: Path, document: Document, module: str) -> None:
+    declaration, *others = blocks("python", document)
+    (tmp_path / f"{module}.py").write_text(declaration.code)
+    (test,) = (block.code for block in others if "TopologyDriver" in block.code)
+    (tmp_path / f"test_{module}.py").write_text(test)
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-W", "error", "test_errors.py"],
+        [sys.executable, "-m", "pytest", "-q", "-W", "error", f"test_{module}.py"],
         check=False,
         cwd=tmp_path,
         env={**environment(), "TMPDIR": str(tmp_path)},

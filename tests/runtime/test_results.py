@@ -275,6 +275,18 @@ def test_headers_that_are_not_ours_change_nothing() -> None:
     assert Made.of_headers([("trace", b"\xff"), *made.to_headers(), ("also", b"")]) == made
 
 
+def test_no_two_headers_make_up_for_each_other() -> None:
+    torn = {
+        "generation": b"1,1",
+        "version": b"1",
+        "events": b"1",
+        "newest_ms": b'{"a":{"0":1}',
+        "offsets": b'"b":{"0":2}}',
+    }
+    with pytest.raises(InvalidRecord, match="not a result"):
+        Made.of_headers(torn.items())
+
+
 def odd_headers() -> Iterator[Any]:
     """Yield headers that no driver writes, each a test's parameter."""
     odd: dict[str, list[bytes | None]] = {
@@ -291,11 +303,12 @@ def odd_headers() -> Iterator[Any]:
             b"1e999",
             b"+1",
             b"01",
+            b"1,1",
             b"NaN",
         ],
         "version": [None, b"", b"x", b"null", b"[1]", b"true"],
         "events": [b"many", b"1.5"],
-        "newest_ms": [b"now", b"[]"],
+        "newest_ms": [None, b"", b"now", b"[]", b"null", b"01", b"7,7", b'7,{"a":{"0":1}}'],
         "offsets": [
             None,
             b"",
@@ -317,9 +330,9 @@ def odd_headers() -> Iterator[Any]:
     }
     for name, values in odd.items():
         for value in values:
-            yield pytest.param(
-                [*(h for h in Made(3).to_headers() if h[0] != name), (name, value)], id=f"{name} {value!r}"
-            )
+            for made in (Made(3), Made(3, newest_ms=7)):
+                others = [header for header in made.to_headers() if header[0] != name]
+                yield pytest.param([*others, (name, value)], id=f"{name} {value!r}, newest_ms {made.newest_ms}")
     yield pytest.param([("offsets", b"[" * 100_000), ("generation", b"1")], id="nested deep")
 
 
@@ -345,3 +358,11 @@ def test_a_record_without_a_generation_is_none_of_ours() -> None:
 def test_values_that_cannot_be_are_refused(value: bytes) -> None:
     with pytest.raises(InvalidRecord):
         results.parse(COUNTS, value, Made(1).to_headers())
+
+
+def test_a_value_says_the_same_each_time_and_is_refused_each_time() -> None:
+    long = b'{"count":2,"of another version":"%b"}' % (b"x" * 100)
+    for _ in range(3):
+        assert COUNTS.parse(b'{"count":2}') == COUNTS.parse(long) == {"count": 2}
+        with pytest.raises(InvalidRecord):
+            COUNTS.parse(b'{"count":null}')

@@ -349,7 +349,7 @@ def test_keys_of_another_type_begin_nothing(on_frames: Frames) -> None:
     driver = on_frames(NUMBERS)
     value = b'{"longest":1,"times":1}'
     keys = [b"7", b"07", b" 7", b"x", b"", b"9223372036854775808", b"-7"]
-    headers = made(MADE._replace(version=driver.store.version))
+    headers = made(Made(MADE.generation, driver.store.version))
     published = driver.published([(key, value, headers) for key in keys])
     assert sorted(row.number for row in published.collect()) == [-7, 7]
 

@@ -14,6 +14,7 @@ from runtime.records import json_bytes
 from runtime.types import Double
 from runtime.values import Fields
 from runtime.values.of_columns import OfColumn
+from runtime.windows import WINDOW_END, WINDOW_START, ms_of
 
 _NEAR: Final = 1e-9
 
@@ -71,7 +72,14 @@ class Comparison(NamedTuple):
     unproved: int
 
 
-def compare(store: Store, expected: Rows, answers: Sequence[ServedStore], *, events_lost: bool) -> Comparison:
+def compare(
+    store: Store,
+    expected: Rows,
+    answers: Sequence[ServedStore],
+    *,
+    events_lost: bool,
+    stream_ms: int | None = None,
+) -> Comparison:
     """Compare what is served of a store with what has to be.
 
     Args:
@@ -80,13 +88,16 @@ def compare(store: Store, expected: Rows, answers: Sequence[ServedStore], *, eve
         answers: of one or more instances; all have to be the same bytes.
         events_lost: whether the source has not every record that there ever was. Then a row may say more than expected,
             and more rows may be there.
+        stream_ms: the stream time of a store with windows: those that are kept no longer by then may be there yet, with
+            less than the records say, and are not compared.
     """
     differences: dict[tuple[str, str, str], Difference] = {}
     unproved = 0
     every: set[str] = set()
     for served in answers:
-        has_keys = all(isinstance(row, dict) and store.key.name in row for row in (*expected, *served.rows))
-        wanted, found = (_by_key(store, rows, has_keys=has_keys) for rows in (expected, served.rows))
+        kept = [row for row in served.rows if _is_kept(store, row, stream_ms)]
+        has_keys = all(isinstance(row, dict) and _keys_of(store) <= row.keys() for row in (*expected, *kept))
+        wanted, found = (_by_key(store, rows, has_keys=has_keys) for rows in (expected, kept))
         every |= wanted.keys() | found.keys()
         for key in wanted.keys() | found.keys():
             right, row = wanted.get(key), found.get(key)
@@ -104,7 +115,23 @@ def compare(store: Store, expected: Rows, answers: Sequence[ServedStore], *, eve
 
 def _by_key(store: Store, rows: Rows, *, has_keys: bool) -> Mapping[str, Any]:
     """Return rows by the text of their key, or by their place where `show` leaves the key out."""
-    return {_text(row[store.key.name] if has_keys else place): row for place, row in enumerate(rows)}
+    return {_text(_key_of(store, row) if has_keys else place): row for place, row in enumerate(rows)}
+
+
+def _keys_of(store: Store) -> set[str]:
+    return {store.key.name} if store.window is None else {store.key.name, WINDOW_START}
+
+
+def _key_of(store: Store, row: Mapping[str, Any]) -> Any:
+    key = row[store.key.name]
+    return key if store.window is None else [key, row[WINDOW_START]]
+
+
+def _is_kept(store: Store, row: Any, stream_ms: int | None) -> bool:
+    """Return whether the window of a row is kept yet; also where the row does not say of which window it is."""
+    if store.window is None or stream_ms is None or not isinstance(row, dict) or WINDOW_END not in row:
+        return True
+    return ms_of(row[WINDOW_END]) + store.window.keep_ms > stream_ms
 
 
 def _agree(store: Store, expected: Any, served: Any) -> bool:
@@ -140,7 +167,8 @@ def _may_be(store: Store, expected: Any, served: Any) -> bool:
 
 
 def _values(store: Store, row: Any) -> dict[str, Any]:
-    return {name: value for name, value in row.items() if name != store.key.name}
+    beside = {store.key.name, WINDOW_START, WINDOW_END} if store.window is not None else {store.key.name}
+    return {name: value for name, value in row.items() if name not in beside}
 
 
 def _of_whole(store: Store, served: ServedStore, first: ServedStore) -> dict[tuple[str, str, str], Difference]:

@@ -19,7 +19,7 @@ from runtime.kafka.unreadable import read_ranges
 from runtime.serving.in_memory import GivenRecord, InMemory
 from runtime.spark.bounded_read import in_memory, past_unreadable, read_apart, read_around
 from runtime.spark.results import Results, SourceTopic, as_consumed
-from runtime.spark.rows import rows_of, unusable, usable
+from runtime.spark.rows import judged, rows_of, unusable, usable
 from runtime.spark.session import Spark, translated
 from runtime.stream.tables import tables_in_memory
 
@@ -31,6 +31,7 @@ class ExpectedStores(NamedTuple):
 
     Attributes:
         rows: by store, ascending by key.
+        stream_ms: the stream time of stores with windows, by store, where there are events.
         records: of the sources that were read.
         unusable: how many of them cannot be used.
         lost: the first offset that is there of each partition of a source whose first records are gone; of several
@@ -38,6 +39,7 @@ class ExpectedStores(NamedTuple):
     """
 
     rows: dict[str, list[Any]]
+    stream_ms: dict[str, int]
     records: int
     unusable: int
     lost: dict[str, int]
@@ -88,11 +90,12 @@ class StoresExpectation:
             lambda: self._compute(shown, _Events(self._spark.records(ranges).select(*_COLUMNS), 0)),
             lambda: self._compute_past_unreadable(shown, ranges),
         )
+        stream_ms = {store.name: ms for store in self._topology.stores if (ms := _let_go(shown, store)) is not None}
         rows = {store.name: _rows(shown, store) for store in self._topology.stores}
         # After they were read: Spark passes over what goes meanwhile.
         begin = self._inputs.begins(self._topology.source_topics)
         lost = {at: first for at, first in sorted(begin.items()) if first}
-        return ExpectedStores(rows, records, found, {self._place(at): first for at, first in lost.items()})
+        return ExpectedStores(rows, stream_ms, records, found, {self._place(at): first for at, first in lost.items()})
 
     def _place(self, at: TopicPartition) -> str:
         return str(at.partition) if len(self._topology.sources) == 1 else f"{at.topic} {at.partition}"
@@ -128,9 +131,17 @@ class StoresExpectation:
         sources = [SourceTopic(topic, *self._inputs.described[topic]) for topic in topics]
         results = Results(store, sources, generation=1)
         joined = tables_in_memory(self._spark.session, self._topology, store, tables)
-        events = usable(self._topology.events.judge(records))
+        events = usable(judged(self._topology, records))
         rows = results.in_windows(rows_of(self._topology, store, events, joined))
         return results.of_parts(results.parts(rows))
+
+
+def _let_go(shown: InMemory, store: Store) -> int | None:
+    """Have the windows go that are kept no longer; return the stream time by which that is, None without any."""
+    stream_ms = shown.copies.freshness[store.name].newest_ms if store.window is not None else None
+    if stream_ms is not None:
+        shown.let_go(store.name, stream_ms)
+    return stream_ms
 
 
 def _rows(shown: InMemory, store: Store) -> list[Any]:

@@ -40,7 +40,13 @@ class StoreLooks:
         answers = self._instances.ask()
         lost = self._events_lost or bool(expected.lost)
         comparisons = {
-            store.name: compare(store, expected.rows[store.name], answers[store.name], events_lost=lost)
+            store.name: compare(
+                store,
+                expected.rows[store.name],
+                answers[store.name],
+                events_lost=lost,
+                stream_ms=expected.stream_ms.get(store.name),
+            )
             for store in self._topology.stores
         }
         source = " and ".join(self._topology.source_topics)

@@ -1,9 +1,11 @@
 """Vectors from Kafka's own tests (`UtilsTest.testMurmur2`), and partitions as a Java producer chose them."""
 
+import aiokafka.partitioner
 import pytest
-from aiokafka.partitioner import murmur2
+from hypothesis import given
+from hypothesis import strategies as st
 
-from runtime.kafka.partitioner import partition_for, partition_of_key
+from runtime.kafka.partitioner import murmur2, partition_for, partition_of_key
 
 
 @pytest.mark.parametrize(
@@ -19,6 +21,11 @@ from runtime.kafka.partitioner import partition_for, partition_of_key
 )
 def test_murmur2_is_that_of_the_java_clients(key: bytes, java_hash: int) -> None:
     assert murmur2(key) == java_hash % 2**32
+
+
+@given(st.binary(max_size=40))
+def test_murmur2_is_that_of_aiokafkas_producers(key: bytes) -> None:
+    assert murmur2(key) == aiokafka.partitioner.murmur2(key)
 
 
 def test_the_sign_is_masked_and_not_negated() -> None:

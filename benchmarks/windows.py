@@ -1,0 +1,119 @@
+"""How fresh windows are: 100,000 keys in windows of a minute, of which one begins every ten seconds.
+
+    .venv/bin/python -m benchmarks.windows
+
+One instance with the service's default settings. An event is shown when all six windows that it lies in have counted it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import statistics
+from collections.abc import Iterator
+from random import Random
+from typing import ClassVar, Final
+
+import uvloop
+
+from benchmarks.figures import Figure, markdown
+from benchmarks.freshness import SECONDS, WARM_UP_S, shown_after_ms
+from benchmarks.load import PARTITIONS, SEED, producer, send_values, sending
+from benchmarks.loaded import DEFAULTS, LOOK_EVERY_S, installed
+from runtime import Count, Hopping, Key, PlainText, Store, Stream, Text, Topology
+from runtime.kafka.connection import KafkaConnection
+from runtime.kafka.topics import create_missing, inputs_of, outputs_of
+from tests.drivers.replicas import Replicas
+from tests.waiting import wait_until
+
+KEYS: Final = 100_000
+RATE: Final = 1_000
+WINDOWS_OF_ONE: Final = 6
+CLICKS: Final = Topology(
+    "clicks",
+    Stream("clicks", PlainText()),
+    stores=[
+        Store(
+            "clicks",
+            topic="clicks-in-windows",
+            key=Key("text", Text),
+            values={"count": Count()},
+            window=Hopping("1 minute", "10 seconds", keep="10 minutes"),
+        )
+    ],
+)
+
+
+class Everybody:
+    """Events of all keys, that are sent beside the one whose windows are looked at."""
+
+    topic: ClassVar[str] = CLICKS.events.topic
+
+    def values(self) -> Iterator[bytes]:
+        """Yield them, without an end."""
+        dice = Random(SEED)
+        while True:
+            yield b"e%d" % dice.randrange(KEYS)
+
+
+class Own:
+    """One event, again and again, and what its windows have counted."""
+
+    topic = CLICKS.events.topic
+    path = "/stores/clicks/keys/own"
+
+    def __init__(self) -> None:
+        self._sent = 0
+
+    def next(self) -> tuple[float, bytes]:
+        """Return the event, and how often it has come then."""
+        self._sent += 1
+        return self._sent, b"own"
+
+    def shown(self, body: bytes) -> float:
+        """Return how often it has come, by all of its windows."""
+        windows = json.loads(body)
+        return sum(row["count"] for row in windows) / WINDOWS_OF_ONE if isinstance(windows, list) else 0
+
+
+def run() -> Iterator[Figure]:
+    """Yield the figures of one run."""
+    with installed() as (directory, broker):
+        kafka = broker.connection
+        asyncio.run(create_missing(kafka, [*inputs_of(CLICKS), *outputs_of(CLICKS)]))
+        asyncio.run(_send_each_key(kafka))
+        settings = {"TOPOLOGY": "benchmarks.windows:CLICKS", **DEFAULTS}
+        with Replicas(directory, broker.bootstrap_servers, **settings) as replicas:
+            (instance,) = replicas.add()
+            every = f"{KEYS * WINDOWS_OF_ONE}"
+            wait_until(
+                lambda: instance.get("/stores/clicks/count").text == every, "all are counted", every_s=LOOK_EVERY_S
+            )
+            instance.wait_for_real_time()
+            own = Own()
+            with sending(kafka, RATE, Everybody()):
+                uvloop.run(shown_after_ms(kafka, instance.address, own, WARM_UP_S))
+                # So that the end of a batch is in it.
+                shown_ms = sorted(uvloop.run(shown_after_ms(kafka, instance.address, own, SECONDS)))
+    cuts = statistics.quantiles(shown_ms, n=100)
+    what = f"{RATE:,} ev/s, {KEYS:,} keys in windows of a minute by ten seconds: until HTTP shows all six"
+    yield Figure(f"{what}, p50", "ms", [cuts[49]])
+    yield Figure(f"{what}, p99", "ms", [cuts[98]])
+    yield Figure(f"{what}, longest", "ms", [shown_ms[-1]])
+
+
+async def _send_each_key(kafka: KafkaConnection) -> None:
+    async with producer(kafka) as sender:
+        for partition in range(PARTITIONS):
+            values = [b"e%d" % key for key in range(partition, KEYS, PARTITIONS)]
+            await send_values(sender, CLICKS.events.topic, partition, values)
+        await sender.flush()
+
+
+def main() -> None:
+    """Print the table of one run."""
+    print(markdown(run()))
+
+
+if __name__ == "__main__":
+    main()

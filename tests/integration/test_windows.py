@@ -1,0 +1,130 @@
+"""Windows on a real broker and real Spark: exact whatever fails, whatever the times of the events are."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+
+from app.java.broker import Broker
+from runtime.windows import STREAM_TIME_KEY, stream_time_of
+from tests.drivers.counted import Counted
+from tests.drivers.stream_process import SHORT_S, StreamProcess, running
+from tests.drivers.word_topologies import WORDS_WINDOW, windows_of, words_in_windows
+from tests.waiting import wait_until
+
+_CHANCE = random.Random(20261126)
+_DAY_MS = 86_400_000
+_TOO_LATE_MS = WORDS_WINDOW.size_ms + WORDS_WINDOW.keep_ms
+
+
+class Scene:
+    """Words in windows, on topics and in directories of their own."""
+
+    def __init__(self, broker: Broker, name: str, directory: Path) -> None:
+        self.world = Counted(broker.connection, words_in_windows(name))
+        self.checkpoint = directory / "checkpoint"
+        self.stream = StreamProcess(
+            "tests.drivers.word_topologies:words_in_windows", name, broker.bootstrap_servers, directory / "own",
+            self.checkpoint, interval_s=SHORT_S,
+        )  # fmt: skip
+
+    def send(self, lines: int, back_ms: int = 0, partition: int | None = None) -> None:
+        """Send lines of the last seconds before now, or of as long before that, out of order."""
+        now_ms = int(time.time() * 1000) - back_ms
+        for _ in range(lines):
+            at_ms = now_ms - _CHANCE.randrange(8_000)
+            words = " ".join(_CHANCE.choices([*"abc", "ü@ü"], k=3))
+            where = _CHANCE.randrange(3) if partition is None else partition
+            self.world.send(f"{at_ms} {words}", partition=where, at_ms=at_ms)
+
+    def until_counted(self) -> None:
+        """Wait until each window of each word has its count, and check every record."""
+        self.world.until_counted(windows_of)
+
+    @property
+    def stream_ms(self) -> int:
+        """The stream time that was told."""
+        told = [stream_time_of(record.headers) for record in self.world.records() if record.key == STREAM_TIME_KEY]
+        return max(told, default=0)
+
+
+@pytest.mark.system
+def test_windows_are_exact_when_partitions_are_days_apart_and_the_checkpoint_is_lost(
+    broker: Broker, tmp_path: Path
+) -> None:
+    scene = Scene(broker, "apart", tmp_path)
+    for partition, days in enumerate([0, 3, 1]):
+        scene.send(15, back_ms=days * _DAY_MS, partition=partition)
+    with running(scene.stream) as stream:
+        stream.until_running()
+        scene.until_counted()
+        scene.send(15)
+        scene.until_counted()
+        stream.kill_jvm()
+        scene.send(15)
+        scene.until_counted()
+        assert stream.status["generation"] == 1
+    shutil.rmtree(scene.checkpoint)
+    scene.send(15)
+    with running(scene.stream) as stream:
+        scene.until_counted()
+        stream.until_running()
+        scene.send(15)
+        scene.until_counted()
+        assert stream.status["generation"] == 2
+        assert stream.status["late"] == 0
+        stream.stop()
+
+
+@pytest.mark.system
+def test_a_row_that_comes_after_its_window_was_let_go_is_passed_over_and_reported(
+    broker: Broker, tmp_path: Path
+) -> None:
+    scene = Scene(broker, "late", tmp_path)
+    with running(scene.stream) as stream:
+        stream.until_running()
+        scene.send(10)
+        began_ms = int(time.time() * 1000)
+        wait_until(lambda: scene.stream_ms > began_ms - 8_000, "stream time is told")
+        told_ms = scene.stream_ms
+        late_ms = told_ms - _TOO_LATE_MS - 1_000
+        before = list(scene.world.lines)
+        scene.world.send(f"{late_ms} late", at_ms=late_ms)
+        # As it lies beside the late one, it is counted after that was looked at.
+        scene.world.lines = before
+        scene.send(1, partition=0)
+        stream.until(lambda status: status["late"] == 2, "both windows of the late line are passed over")
+        scene.until_counted()
+        assert not any(key.startswith("late@") for key in scene.world.counts())
+        stream.stop()
+
+
+@pytest.mark.system
+def test_a_record_of_next_year_ends_no_window_and_is_a_dead_letter(broker: Broker, tmp_path: Path) -> None:
+    scene = Scene(broker, "future", tmp_path)
+    # As some brokers are set, and all were before Kafka 3.6.
+    scene.world.topics.configure(scene.world.source, **{"message.timestamp.after.max.ms": str(2**63 - 1)})
+    scene.send(10)
+    next_year_ms = int(time.time() * 1000) + 366 * _DAY_MS
+
+    def send_one_of_next_year() -> None:
+        lines = list(scene.world.lines)
+        scene.world.send(f"{next_year_ms} never", at_ms=next_year_ms)
+        scene.world.lines = lines
+
+    send_one_of_next_year()
+    with running(scene.stream) as stream:
+        stream.until_running()
+        scene.until_counted()
+        send_one_of_next_year()
+        scene.send(10)
+        stream.until(lambda status: sum(status["dead_letters"].values()) == 2, "both are dead letters")
+        scene.send(10)
+        scene.until_counted()
+        assert scene.stream_ms < next_year_ms
+        assert stream.status["late"] == 0
+        stream.stop()

@@ -1,0 +1,140 @@
+"""Windows at three instances: each holds what is kept and no more, restored ones too, however long nothing comes."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import time
+from collections.abc import Iterator
+from urllib.parse import quote
+
+import pytest
+
+from app.java.broker import Broker
+from runtime.windows import ms_of
+from tests.drivers.command import run_command
+from tests.drivers.counted import Counted
+from tests.drivers.instance import Instance
+from tests.drivers.replicas import Replicas, until
+from tests.drivers.stream_process import SHORT_S
+from tests.drivers.word_topologies import IN_WINDOWS, WORDS_WINDOW, windows_of
+
+pytestmark = pytest.mark.system
+
+STORE = IN_WINDOWS.stores[0]
+ROWS = f"/stores/{STORE.name}/keys"
+WORDS = ["a", "b/c", "d@e", "ü", "🎲"]
+STEPS, STEP_MS = 220, WORDS_WINDOW.every_ms
+SEED = 20261127
+
+
+class Lines:
+    """Lines whose time goes on by a window with each step, and what is kept of them in the end."""
+
+    def __init__(self, world: Counted) -> None:
+        self.world = world
+        self.at_ms = int(time.time() * 1000) - 2 * STEPS * STEP_MS
+        self._random = random.Random(SEED)
+
+    def step(self) -> None:
+        """Send a few lines of a time that is a window later than that of the last ones."""
+        self.at_ms += STEP_MS
+        self.send(3)
+
+    def send(self, lines: int) -> None:
+        """Send some lines of the time that it is."""
+        texts = [f"{self.at_ms} {' '.join(self._random.choices(WORDS, k=3))}" for _ in range(lines)]
+        self.world.send(*texts, at_ms=self.at_ms)
+
+    @property
+    def kept(self) -> dict[str, int]:
+        """The windows that are kept: those whose end is not further back than they are kept for."""
+        every = self.world.expected(windows_of)
+        return {key: count for key, count in every.items() if self._is_kept(int(key.rpartition("@")[2]))}
+
+    def _is_kept(self, start_ms: int) -> bool:
+        return start_ms + WORDS_WINDOW.size_ms + WORDS_WINDOW.keep_ms > self.at_ms
+
+    def are_at(self, instance: Instance) -> bool:
+        """Return whether an instance serves what is kept, and nothing else."""
+        answer = instance.get(ROWS)
+        found = {f"{row['word']}@{ms_of(row['windowStart'])}": row["count"] for row in answer.json()}
+        return answer.status_code == 200 and found == self.kept
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Counted]:
+    with Broker(tmp_path_factory.mktemp("broker")) as broker:
+        yield Counted(broker.connection, IN_WINDOWS)
+
+
+@pytest.fixture(scope="module")
+def replicas(world: Counted, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replicas]:
+    settings = {"TOPOLOGY": "tests.drivers.word_topologies:IN_WINDOWS", "CHECKPOINT_INTERVAL_S": SHORT_S}
+    directory = tmp_path_factory.mktemp("replicas")
+    with Replicas(directory, world.kafka.bootstrap_servers, SESSION_TIMEOUT_MS=6000, **settings) as started:
+        started.add(3)
+        started.wait_until_settled()
+        yield started
+
+
+@pytest.fixture(scope="module")
+def lines(world: Counted) -> Lines:
+    return Lines(world)
+
+
+def test_what_is_kept_is_all_that_there_is_after_two_hundred_windows(lines: Lines, replicas: Replicas) -> None:
+    holder = replicas.stream_holder
+    holder.wait_for_real_time()
+    for _ in range(STEPS):
+        lines.step()
+
+    def is_kept_everywhere() -> bool:
+        # Spark's bound moves with a batch that brings something.
+        lines.send(1)
+        return all(map(lines.are_at, replicas.members))
+
+    until(
+        is_kept_everywhere,
+        lambda: f"{lines.kept}: {[m.get(ROWS).text[:600] for m in replicas.members]}",
+    )
+    # What is left of it when it is compacted.
+    assert lines.world.counts() == lines.kept
+    for member in replicas.members:
+        assert member.get(f"/stores/{STORE.name}/count").json() == len(lines.kept)
+    (in_state,) = re.findall(r"^leaderboard_stream_state_rows (.*)$", holder.get("/metrics").text, re.MULTILINE)
+    # Spark lets them go with the batch after.
+    assert float(in_state) <= len(lines.kept) + 4 * len(WORDS)
+
+
+def test_verify_computes_the_windows_that_are_kept(lines: Lines, replicas: Replicas) -> None:
+    given = {"BOOTSTRAP_SERVERS": lines.world.kafka.bootstrap_servers}
+    urls = [part for member in replicas.members for part in ("--url", member.url)]
+    done = run_command("verify", "--topology", "tests.drivers.word_topologies:IN_WINDOWS", *urls, **given)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.startswith(f"{len(lines.kept)} rows of {STORE.name} compared with"), done.stdout
+
+
+def test_a_key_is_answered_with_its_windows_at_every_instance(lines: Lines, replicas: Replicas) -> None:
+    for word in WORDS:
+        starts = sorted(int(key.rpartition("@")[2]) for key in lines.kept if key.rpartition("@")[0] == word)
+        path = f"{ROWS}/{quote(word, safe='')}"
+        answers = {member.get(path).text for member in replicas.members}
+        assert len(answers) == 1, answers
+        rows = json.loads(answers.pop())
+        assert [ms_of(row["windowStart"]) for row in rows] == starts
+        some = {member.get(f"{path}?since={starts[1]}&until={starts[-1] - 1}").text for member in replicas.members}
+        assert some == {json.dumps(rows[1:-1], separators=(",", ":"), ensure_ascii=False)}
+
+
+def test_windows_stay_alike_while_nothing_comes_also_where_they_are_restored(lines: Lines, replicas: Replicas) -> None:
+    victim = replicas.others[0]
+    replicas.terminate(victim)
+    victim.lose_state()
+    replicas.bring_back(victim)
+    replicas.wait_until_settled()
+    until(
+        lambda: all(map(lines.are_at, replicas.members)),
+        lambda: f"{lines.kept}: {[m.get(ROWS).text[:600] for m in replicas.members]}",
+    )
