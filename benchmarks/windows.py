@@ -2,7 +2,8 @@
 
     .venv/bin/python -m benchmarks.windows
 
-One instance with the service's default settings. An event is shown when all six windows that it lies in have counted it.
+One instance with the service's default settings. An event is shown when all six windows that it lies in
+have counted it.
 """
 
 from __future__ import annotations

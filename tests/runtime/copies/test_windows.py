@@ -16,7 +16,7 @@ from runtime.serving.view import EVERYTHING, Range, Span
 from runtime.serving.views import by_key
 from runtime.stores.directory import StateDirectory
 from runtime.stores.protocol import StateStores
-from runtime.windows import STREAM_TIME_KEY, WindowKey, first_of, stream_time_headers
+from runtime.windows import STREAM_TIME_KEY, WindowKey, stream_time_headers
 from tests.drivers.stores import CopiesDriver, feed
 
 WINDOW = Hopping("10 seconds", "5 seconds", keep="60 seconds")
@@ -110,7 +110,7 @@ def test_rows_are_in_the_order_of_key_and_window() -> None:
     assert [(key.key, key.start_ms // 1000) for key, _ in rows] == [
         ("a", 5), ("a", 10), ("a\0", 5), ("aa", 0), ("b", 0),
     ]  # fmt: skip
-    within = Range(WindowKey("a", 10_000), first_of("b"))
+    within = Range(WindowKey("a", 10_000), WINDOW.first_of("b"))
     assert [key.key for key, _ in driver.views[STORE].rows(driver.all_partitions, within)] == ["a", "a\0", "aa"]
     assert [key for key, _ in driver.view.rows(driver.all_partitions, Range("a", "b"))] == ["a", "a\0", "aa"]
     assert driver.view.count(driver.all_partitions) == 4
