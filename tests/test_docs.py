@@ -22,6 +22,7 @@ from app.settings import Settings
 from runtime.kafka.topics import inputs_of, outputs_of
 from tests.drivers.cluster import Cluster
 from tests.drivers.markdown import ROOT, Document, codes, documents, rows
+from topology.browser_windows import BROWSER_WINDOWS
 from topology.leaderboard.board import LEADERBOARD
 from topology.leaderboard.places import Board
 from topology.word_count import WORD_COUNT
@@ -158,12 +159,13 @@ def test_the_board_of_the_reference_is_one() -> None:
 async def paths() -> dict[str, Any]:
     """What the OpenAPI document says of each path."""
     found = await _documented(Cluster({}, size=1, depth=10))
-    # What only stores with text keys have.
-    of_words = await _documented(Cluster({}, size=1, topology=WORD_COUNT, own=no_own_routes))
-    for path, operation in of_words.items():
-        parameters = found[path].setdefault("parameters", [])
-        names = {parameter["name"] for parameter in parameters}
-        parameters += [each for each in operation.get("parameters", []) if each["name"] not in names]
+    # What only stores with text keys have, and only stores with windows.
+    for topology in (WORD_COUNT, BROWSER_WINDOWS):
+        of_store = await _documented(Cluster({}, size=1, topology=topology, own=no_own_routes))
+        for path, operation in of_store.items():
+            parameters = found[path].setdefault("parameters", [])
+            names = {parameter["name"] for parameter in parameters}
+            parameters += [each for each in operation.get("parameters", []) if each["name"] not in names]
     return found
 
 
