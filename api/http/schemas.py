@@ -44,20 +44,22 @@ class Column(Model):
     type: str
 
 
-class WindowFacts(Model):
-    """The windows of a store."""
-
-    size: str | None = Field(
-        default=None,
-        description="how long one is; null: a session, which has no length of its own",
-        examples=["5 seconds"],
-    )
-    every: str | None = Field(
-        default=None, description="how long after one window the next begins; null: of sessions", examples=["2 seconds"]
-    )
-    gap: str | None = Field(default=None, description="how long no event comes in a session; null: of other windows")
+class _KeptFacts(Model):
     keep: str = Field(description="how long one is kept after its end, in stream time", examples=["1 day"])
     grace: str = Field(description="how long after its end one may change, in stream time", examples=["10 seconds"])
+
+
+class WindowFacts(_KeptFacts):
+    """The windows of a store, which are of one length."""
+
+    size: str = Field(description="how long one is", examples=["5 seconds"])
+    every: str = Field(description="how long after one window the next begins", examples=["2 seconds"])
+
+
+class SessionFacts(_KeptFacts):
+    """The windows of a store, which last as long as events come."""
+
+    gap: str = Field(description="how long no event comes until one has ended", examples=["30 seconds"])
 
 
 class StoreFacts(Model):
@@ -67,7 +69,7 @@ class StoreFacts(Model):
     topic: str = Field(description="the topic that its rows are published to")
     key: Column
     columns: list[Column] = Field(description="what a row has beside the key; empty where it is no object of columns")
-    window: WindowFacts | None = Field(
+    window: WindowFacts | SessionFacts | None = Field(
         default=None, description="the windows of which each has a row; null: a row a key"
     )
     partitions: int = Field(description="0 while they are not known", examples=[4])
@@ -105,7 +107,7 @@ class DeclaredStore(Model):
     topic: str
     key: Column
     columns: list[Column]
-    window: WindowFacts | None = Field(default=None, description="the windows of which each has a row")
+    window: WindowFacts | SessionFacts | None = Field(default=None, description="the windows of which each has a row")
     version: int = Field(description="raised when its rows mean something else than before", examples=[1])
 
 

@@ -8,12 +8,12 @@ from typing import Any, Final
 from fastapi import APIRouter
 
 from api.components import Components
-from api.http.schemas import Column, DeclaredStore, SourceFacts, TableFacts, TopologyFacts, WindowFacts
+from api.http.schemas import Column, DeclaredStore, SessionFacts, SourceFacts, TableFacts, TopologyFacts, WindowFacts
 from runtime.declaration import Store, Table, Topology
 from runtime.keys import Key
 from runtime.types import Timestamp
 from runtime.values import Fields
-from runtime.windows import WINDOW_END, WINDOW_START
+from runtime.windows import WINDOW_END, WINDOW_START, EqualWindows, Session
 
 _TYPES: Final = {"string": "text", "int": "integer"}
 """What the types of Spark and of JSON are called here."""
@@ -97,13 +97,15 @@ def columns_of(store: Store) -> list[Column]:
     ]
 
 
-def window_of(store: Store) -> WindowFacts | None:
+def window_of(store: Store) -> WindowFacts | SessionFacts | None:
     """Return the windows of a store; None where a key has one row."""
-    window = store.window
-    if window is None:
-        return None
-    lengths = {name: getattr(window, name) for name in ("size", "every", "gap") if hasattr(window, name)}
-    return WindowFacts(**lengths, keep=window.keep, grace=window.grace)
+    match store.window:
+        case EqualWindows() as window:
+            return WindowFacts(size=window.size, every=window.every, keep=window.keep, grace=window.grace)
+        case Session() as window:
+            return SessionFacts(gap=window.gap, keep=window.keep, grace=window.grace)
+        case _:
+            return None
 
 
 def table_columns(table: Table) -> list[Column]:
