@@ -20,10 +20,10 @@ from tests.waiting import UNHURRIED_S, wait_until
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("sessions", "sessions-store compared with 9 records of logs (0 of them unusable): equal"),
+        ("sessions", "4 rows of sessions-store compared with 9 records of logs"),
         (
             "paid-orders",
-            "3 rows of paid-orders-store compared with 10 records of orders-topic and payments-topic (0 of them unusable)",
+            "3 rows of paid-orders-store compared with 10 records of orders-topic and payments-topic",
         ),
     ],
 )
@@ -40,7 +40,7 @@ def test_what_is_served_is_what_the_topics_say(tmp_path: Path, name: str, said: 
             given = {"BOOTSTRAP_SERVERS": broker.bootstrap_servers, "PORT": instance.port}
             done = run_command("verify", "--topology", name, **given)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert said in done.stdout
+    assert done.stdout == f"{said} (0 of them unusable): equal\n"
 
 
 def _said(rows: object) -> list[str]:
