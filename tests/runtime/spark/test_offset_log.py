@@ -108,6 +108,42 @@ def test_the_batch_before_it_is_read_of_the_numbers_that_spark_gives(
     assert done.metadata == planned.metadata == (directory.read_text("query/offsets/0") or "").splitlines()[1]
 
 
+def test_a_batch_that_reads_nothing_is_planned_when_event_time_has_a_later_bound(
+    spark: Spark, tmp_path: Path, directory: CheckpointDirectory, log: OffsetLog
+) -> None:
+    assert not log.plan_bound(5), "no batch was done"
+    run(spark, tmp_path, directory)
+    log.begin_at(of({0: 2}))
+    assert not log.plan_bound(0), "the last batch had this bound"
+    assert log.plan_bound(1_795_622_478_634)
+    done, planned = log.done(), log.planned()
+    assert done is not None
+    assert planned is not None
+    assert (planned.number, planned.ends) == (1, done.ends)
+    before, now = (json.loads(batch.metadata) for batch in (done, planned))
+    assert now == {**before, "batchWatermarkMs": 1_795_622_478_634}
+    assert log.plan_bound(1_795_622_478_700), "one is planned"
+    assert log.planned() == planned
+    # Spark has noted a bound that no batch had.
+    directory.write_text("query/commits/1", 'v2\n{"nextBatchWatermarkMs":1795622478900}')
+    assert log.plan_bound(1_795_622_478_700)
+    last = log.planned()
+    assert last is not None
+    assert (last.number, json.loads(last.metadata)["batchWatermarkMs"]) == (2, 1_795_622_478_900)
+    directory.write_text("query/commits/2", "v2")
+    with pytest.raises(CheckpointUnusable, match="batch 2 of query tells no time"):
+        log.plan_bound(1_795_622_479_000)
+
+
+def test_a_query_that_reads_topics_twice_has_the_same_offsets_twice() -> None:
+    offsets = json.dumps({TOPIC: {"0": 5}})
+    batch = Batch.parse(3, f"v1\n{{}}\n{offsets}\n{offsets}")
+    assert (batch.ends, batch.readers) == (of({0: 5}), 2)
+    assert Batch.parse(3, batch.to_text()) == batch
+    with pytest.raises(CheckpointUnusable, match="2 readers, which are at different offsets"):
+        Batch.parse(3, f"v1\n{{}}\n{offsets}\n{json.dumps({TOPIC: {'0': 6}})}")
+
+
 def test_a_batch_that_is_planned_is_planned_anew_and_one_that_was_done_is_moved(
     spark: Spark, tmp_path: Path, directory: CheckpointDirectory, log: OffsetLog
 ) -> None:
