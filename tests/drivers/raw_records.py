@@ -11,7 +11,7 @@ from typing import Any, Final
 import cramjam
 from aiokafka import TopicPartition
 from aiokafka.client import AIOKafkaClient
-from aiokafka.errors import for_code
+from aiokafka.errors import NoError, NotLeaderForPartitionError, for_code
 from aiokafka.protocol.produce import ProduceRequest
 from aiokafka.record.util import calc_crc32c, encode_varint
 
@@ -80,11 +80,20 @@ async def _send(kafka: KafkaConnection, at: TopicPartition, data: bytes) -> None
             timeout=_TIMEOUT_MS,
             topics=[(at.topic, [(at.partition, data)])],
         )
-        response = await client.send(client.cluster.leader_for_partition(at), request)
+        async with asyncio.timeout(_TIMEOUT_MS / 1000):
+            while (error := await _answer(client, at, request)) is NotLeaderForPartitionError:
+                # A topic that was created just now.
+                await client.force_metadata_update()
     finally:
         await client.close()
+    assert error is NoError, error
+
+
+async def _answer(client: AIOKafkaClient, at: TopicPartition, request: ProduceRequest) -> type[BaseException]:
+    response = await client.send(client.cluster.leader_for_partition(at), request)
     ((_, ((_, code, *_),)),) = response.topics
-    assert code == 0, for_code(code)
+    found: type[BaseException] = for_code(code)
+    return found
 
 
 def _varint(number: int) -> bytes:
