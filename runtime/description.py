@@ -147,8 +147,11 @@ def _summary(topology: Topology) -> str:
     looked_up = " and from the tables" if topology.tables else ""
     at_pace = "" if topology.every_s is None else f", at most once in {topology.pace} for each key"
     records = " and ".join(topology.source_topics)
+    join = topology.join
+    joined = "" if join is None else f", joined by {join.on} where they are within {join.within} of each other,"
+    added_up = "added up" if join is None else "merged"
     follows = (
-        f"Records of {records} become rows, which are added up {kept}{at_pace}. Every instance fills"
+        f"Records of {records}{joined} become rows, which are {added_up} {kept}{at_pace}. Every instance fills"
         f" its stores from there{looked_up}, and answers queries from them."
     )
     return f"{topology.about} {follows}".strip()
