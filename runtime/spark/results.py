@@ -330,8 +330,12 @@ def as_consumed(row: Row) -> Consumed:
     return row.key.encode(), row.value.encode(), [(each.key, bytes(each.value)) for each in row.headers]
 
 
-def written(store: Store, made: Iterable[Consumed], stream_ms: int | None = None) -> Iterable[Consumed]:
+def written(
+    store: Store, made: Iterable[Consumed], stream_ms: int | None = None
+) -> tuple[Iterable[Consumed], int | None]:
     """Return what a stream has written by now of the results that a batch makes: of sessions those that have ended.
+
+    And of sessions the stream time by which that is, None without any event, and of other results.
 
     Args:
         store: whose they are.
@@ -339,14 +343,17 @@ def written(store: Store, made: Iterable[Consumed], stream_ms: int | None = None
         stream_ms: stream time where it is later than what these tell, in milliseconds from 1970.
     """
     if not isinstance(store.window, Session):
-        return made
+        return made, None
     made = list(made)
     parsed = [parse(store.record, value, headers) for _, value, headers in made]
-    newest = max((each.made.newest_ms or 0 for each in parsed), default=0)
-    up_to = max(newest, stream_ms or 0) - store.window.late_ms
+    told = [] if stream_ms is None else [stream_ms]
+    newest = max((*told, *(each.made.newest_ms for each in parsed if each.made.newest_ms is not None)), default=None)
+    if newest is None:
+        return [], None
     # Where a session begins says nothing of its end.
-    ends = (store.window.end_ms(0, each.values) for each in parsed)
-    return [each for each, end_ms in zip(made, ends, strict=True) if end_ms <= up_to]
+    ends = [store.window.end_ms(0, each.values) for each in parsed]
+    up_to = newest - store.window.late_ms
+    return [each for each, end_ms in zip(made, ends, strict=True) if end_ms <= up_to], newest
 
 
 def keys_of(store: Store) -> list[str]:

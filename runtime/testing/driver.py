@@ -19,7 +19,6 @@ from runtime.declaration import Store, Topology
 from runtime.errors import InvalidRecord
 from runtime.keys import KeyValue
 from runtime.records import json_bytes
-from runtime.results import Made
 from runtime.serving.in_memory import GivenRecord, InMemory
 from runtime.serving.views import by_key
 from runtime.spark.plan_check import check_declared
@@ -78,9 +77,10 @@ class TopologyDriver:
         self._waiting: list[Record] = []
         self._published: dict[str, dict[bytes, ResultRecord]] = {store.name: {} for store in topology.stores}
         self._as_of_ms = EPOCH_MS
-        self._stream_ms: dict[str, int | None] = {store.name: None for store in topology.stores}
+        # Of stores with sessions: stream time.
+        self._ended_ms: dict[str, int | None] = dict.fromkeys(self._published)
         # Of stores whose rows do not change: what may be in one that is yet to come.
-        self._open: dict[str, list[Record]] = {store.name: [] for store in topology.stores}
+        self._open: dict[str, list[Record]] = {name: [] for name in self._published}
         self._dead_letters: list[DeadLetter] = []
 
     def send(self, topic: str, *values: Any, key: Any = None, partition: int = 0) -> None:
@@ -169,14 +169,13 @@ class TopologyDriver:
                 name=store.name,
                 partitions=max(source.partitions for source in self.topology.sources),
                 joined=tables_in_memory(self._session, self.topology, store, LocalTables(self._shown.copies)),
-                stream_ms=self._stream_ms[store.name],
+                stream_ms=self._stream_ms(store),
                 as_of_ms=self._as_of_ms,
             )
             if published and not store.of_join:
                 on_frames.seed = on_frames.seed_of(list(published.values()))
             made = on_frames.records(self._with_open(store, records))
-            self._note_stream_time(store, made)
-            news = list(written(store, made, self._stream_ms[store.name]))
+            news, self._ended_ms[store.name] = written(store, made, self._ended_ms[store.name])
             published.update({record[0]: record for record in news})
             given = [GivenRecord(0, key, value, headers=headers) for key, value, headers in news]
             self._shown.read_results(store.name, given)
@@ -192,7 +191,7 @@ class TopologyDriver:
 
     def _late_ms(self, store: Store) -> int | None:
         """Return when records of a store were that come too late, or before that; from `EPOCH`, as theirs."""
-        join, stream_ms = self.topology.join, self._stream_ms[store.name]
+        join, stream_ms = self.topology.join, self._ended_ms[store.name]
         if join is not None:
             times = [[each.at_ms for each in self._open[store.name] if each.topic == side.topic] for side in join.sides]
             return min(map(max, times)) - join.late_ms if all(times) else None
@@ -200,20 +199,17 @@ class TopologyDriver:
             return None
         return stream_ms - store.window.late_ms - store.window.gap_ms - EPOCH_MS
 
-    def _note_stream_time(self, store: Store, made: list[ResultRecord]) -> None:
-        """Take note of how far the events of a store have come."""
-        found = (Made.of_headers(headers) for _, _, headers in made)
-        times = [each.newest_ms for each in found if each is not None and each.newest_ms is not None]
-        if store.window is not None and times:
-            self._stream_ms[store.name] = max(*times, self._stream_ms[store.name] or times[0])
-
     def _let_windows_go(self, store: Store) -> None:
         """Have the windows of a store go that its events have left behind."""
-        stream_ms = self._stream_ms[store.name]
-        if stream_ms is None:
-            return
-        for key in self._shown.let_go(store.name, stream_ms):
+        stream_ms = self._stream_ms(store)
+        for key in [] if stream_ms is None else self._shown.let_go(store.name, stream_ms):
             del self._published[store.name][key]
+
+    def _stream_ms(self, store: Store) -> int | None:
+        """Return how far the events of a store have come, where it has windows."""
+        if store.window is None or isinstance(store.window, Session):
+            return self._ended_ms[store.name]
+        return self._shown.copies.freshness[store.name].newest_ms
 
     def _note_unusable(self, records: list[Record]) -> None:
         frame = records_frame(self._session, records)

@@ -11,7 +11,6 @@ import pytest
 from app.java.broker import Broker
 from runtime.windows import STREAM_TIME_KEY, WindowKey, ms_of, stream_time_of
 from tests.drivers.counted import Counted, merged
-from tests.drivers.faults_topics import Topics
 from tests.drivers.paced_topologies import Event, ended, sessions
 from tests.drivers.raw_records import RawRecord, send_raw
 from tests.drivers.stream_process import StreamProcess, running
@@ -22,9 +21,6 @@ class Scene:
     """The topics, what was sent, and what is published."""
 
     def __init__(self, broker: Broker, name: str) -> None:
-        # Until clients can use it: a record by hand is sent once.
-        source = sessions(name).events
-        Topics(broker.bootstrap_servers).create(source.topic, source.partitions)
         self.world = Counted(broker.connection, sessions(name))
         self.store = self.world.topology.stores[0]
         self.begin_ms = int(time.time() * 1000) - 3_600_000

@@ -73,7 +73,7 @@ def test_a_session_is_written_when_stream_time_has_passed_its_end_and_grace(spar
     end_ms = GAP_MS + SESSION.grace_ms
     for newest_ms, is_there in ((end_ms, False), (end_ms + 1, True)):
         made = StoreOnFrames(spark.session, TOPOLOGY).records(records([Event("a", 0), Event("b", newest_ms)]))
-        keys = [key.decode() for key, _, _ in written(STORE, made)]
+        keys = [key.decode() for key, _, _ in written(STORE, made)[0]]
         assert keys == ([f"a@{EPOCH_MS}"] if is_there else [])
 
 
@@ -127,7 +127,7 @@ def _send(driver: TopologyDriver, *events: Event, topic: str = LINES) -> None:
 def test_a_new_generation_passes_over_what_is_published_and_what_had_come_too_late(spark: Spark) -> None:
     events = [Event("a", 0), Event("a", GAP_MS), Event("b", 0), Event("b", 200_000), Event("a", 190_000)]
     first = StoreOnFrames(spark.session, TOPOLOGY)
-    made = list(written(STORE, first.records(records(events))))
+    made = list(written(STORE, first.records(records(events)))[0])
     assert [key.decode() for key, _, _ in made] == [f"a@{EPOCH_MS}", f"b@{EPOCH_MS}"]
     again = StoreOnFrames(spark.session, TOPOLOGY, generation=2, stream_ms=EPOCH_MS + 200_000)
     again.seed = again.seed_of(made)

@@ -70,6 +70,8 @@ class StoresExpectation:
         self._kafka = spark.settings.kafka
         self._topology = topology
         self._inputs = Inputs(self._kafka, topology.inputs)
+        # Of stores with sessions: the stream time of the last look.
+        self._ended_ms: dict[str, int | None] = {}
 
     def rows(self) -> ExpectedStores:
         """Return the rows of what the topics hold now.
@@ -90,7 +92,9 @@ class StoresExpectation:
             lambda: self._compute(shown, _Events(self._spark.records(ranges).select(*_COLUMNS), 0)),
             lambda: self._compute_past_unreadable(shown, ranges),
         )
-        stream_ms = {store.name: ms for store in self._topology.stores if (ms := _let_go(shown, store)) is not None}
+        stream_ms = {
+            store.name: ms for store in self._topology.stores if (ms := self._let_go(shown, store)) is not None
+        }
         rows = {store.name: _rows(shown, store) for store in self._topology.stores}
         # After they were read: Spark passes over what goes meanwhile.
         begin = self._inputs.begins(self._topology.source_topics)
@@ -120,11 +124,20 @@ class StoresExpectation:
         with translated():
             for store in self._topology.stores:
                 made = self._results(store, source.records, LocalTables(shown.copies)).toLocalIterator()
-                ended = written(store, map(as_consumed, made))
+                ended, self._ended_ms[store.name] = written(store, map(as_consumed, made))
                 given = [GivenRecord(0, key, value, headers=headers) for key, value, headers in ended]
                 shown.read_results(store.name, given)
             cannot = unusable(self._topology, first, source.records).count()
             return source.records.count() + source.unreadable, cannot + source.unreadable
+
+    def _let_go(self, shown: InMemory, store: Store) -> int | None:
+        """Have the windows go that are kept no longer; return the stream time by which that is, None without any."""
+        stream_ms = self._ended_ms[store.name]
+        if stream_ms is None and store.window is not None:
+            stream_ms = shown.copies.freshness[store.name].newest_ms
+        if stream_ms is not None:
+            shown.let_go(store.name, stream_ms)
+        return stream_ms
 
     def _results(self, store: Store, records: DataFrame, tables: LocalTables) -> DataFrame:
         """Return the result records of a store, as its stream makes them, in one generation."""
@@ -135,14 +148,6 @@ class StoresExpectation:
         events = events_of(self._topology, records)
         rows = results.in_windows(rows_of(self._topology, store, events, joined))
         return results.of_parts(results.parts(rows))
-
-
-def _let_go(shown: InMemory, store: Store) -> int | None:
-    """Have the windows go that are kept no longer; return the stream time by which that is, None without any."""
-    stream_ms = shown.copies.freshness[store.name].newest_ms if store.window is not None else None
-    if stream_ms is not None:
-        shown.let_go(store.name, stream_ms)
-    return stream_ms
 
 
 def _rows(shown: InMemory, store: Store) -> list[Any]:
