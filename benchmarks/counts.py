@@ -15,8 +15,8 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from random import Random
-from typing import ClassVar
 
 import uvloop
 
@@ -42,10 +42,15 @@ STORE = "/stores/event-counts-store"
 _CHUNK = 20_000
 
 
+@dataclass(frozen=True)
 class Everybody:
-    """Events of all keys, that are sent beside the one whose row is looked at."""
+    """Events of all keys, that are sent beside the one whose row is looked at.
 
-    topic: ClassVar[str] = EVENT_COUNTS.events.topic
+    Attributes:
+        topic: where they are sent.
+    """
+
+    topic: str = EVENT_COUNTS.events.topic
 
     def values(self) -> Iterator[bytes]:
         """Yield them, without an end."""

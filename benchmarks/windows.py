@@ -12,14 +12,14 @@ import asyncio
 import json
 import statistics
 from collections.abc import Iterator
-from random import Random
-from typing import ClassVar, Final
+from typing import Final
 
 import uvloop
 
+from benchmarks.counts import KEYS, RATE, Everybody, Own
 from benchmarks.figures import Figure, markdown
 from benchmarks.freshness import SECONDS, WARM_UP_S, shown_after_ms
-from benchmarks.load import PARTITIONS, SEED, producer, send_values, sending
+from benchmarks.load import PARTITIONS, producer, send_values, sending
 from benchmarks.loaded import DEFAULTS, LOOK_EVERY_S, installed
 from runtime import Count, Hopping, Key, PlainText, Store, Stream, Text, Topology
 from runtime.kafka.connection import KafkaConnection
@@ -27,8 +27,6 @@ from runtime.kafka.topics import create_missing, inputs_of, outputs_of
 from tests.drivers.replicas import Replicas
 from tests.waiting import wait_until
 
-KEYS: Final = 100_000
-RATE: Final = 1_000
 WINDOWS_OF_ONE: Final = 6
 CLICKS: Final = Topology(
     "clicks",
@@ -45,31 +43,11 @@ CLICKS: Final = Topology(
 )
 
 
-class Everybody:
-    """Events of all keys, that are sent beside the one whose windows are looked at."""
-
-    topic: ClassVar[str] = CLICKS.events.topic
-
-    def values(self) -> Iterator[bytes]:
-        """Yield them, without an end."""
-        dice = Random(SEED)
-        while True:
-            yield b"e%d" % dice.randrange(KEYS)
-
-
-class Own:
+class OwnInWindows(Own):
     """One event, again and again, and what its windows have counted."""
 
     topic = CLICKS.events.topic
     path = "/stores/clicks/keys/own"
-
-    def __init__(self) -> None:
-        self._sent = 0
-
-    def next(self) -> tuple[float, bytes]:
-        """Return the event, and how often it has come then."""
-        self._sent += 1
-        return self._sent, b"own"
 
     def shown(self, body: bytes) -> float:
         """Return how often it has come, by all of its windows."""
@@ -91,8 +69,8 @@ def run() -> Iterator[Figure]:
                 lambda: instance.get("/stores/clicks/count").text == every, "all are counted", every_s=LOOK_EVERY_S
             )
             instance.wait_for_real_time()
-            own = Own()
-            with sending(kafka, RATE, Everybody()):
+            own = OwnInWindows()
+            with sending(kafka, RATE, Everybody(CLICKS.events.topic)):
                 uvloop.run(shown_after_ms(kafka, instance.address, own, WARM_UP_S))
                 # So that the end of a batch is in it.
                 shown_ms = sorted(uvloop.run(shown_after_ms(kafka, instance.address, own, SECONDS)))
