@@ -20,6 +20,7 @@ from api.live.feeds import Feeds
 from api.reads.framing import Rows
 from api.reads.gather import Gather
 from api.reads.one_row import OneRow
+from api.reads.told import Told
 from runtime.cluster.host_metadata import HostInfo
 from runtime.declaration import Store
 from runtime.errors import Fix, InvalidRecord
@@ -42,6 +43,7 @@ class ServedStore:
     def __init__(self, view: View, components: Components, peers: Peers) -> None:
         self.view = view
         self._peers = peers
+        self._told = Told(view)
         self._stopping = components.stopping
         self._router = Router(view, components.cluster, components.host, peers.down, nearest=components.nearest)
 
@@ -64,7 +66,7 @@ class ServedStore:
             path: the template of the route's path; its last part is the key.
             missing: makes the problem of a key without a row to show.
         """
-        return OneRow(self.view, self._router, self._peers, path, missing)
+        return OneRow(self.view, self._router, self._peers, self._told, path, missing)
 
     def gather(self, compose: Callable[[Rows], bytes], of: View | None = None) -> Gather:
         """Return what answers routes of many rows.
@@ -73,7 +75,7 @@ class ServedStore:
             compose: makes one body of rows, in their order.
             of: the view whose rows they are; by default that by key.
         """
-        return Gather(of or self.view, self._router, self._peers, compose)
+        return Gather(of or self.view, self._router, self._peers, self._told, compose)
 
     def feeds(self, words: Words, of: View | None = None) -> Feeds:
         """Return what live updates come from; they end when the instance stops.

@@ -18,6 +18,8 @@ STORE_POSITION: Final = b"x-store-position"
 UNMET: Final = b"x-store-unmet"
 """What the copy of an instance lacks of what was demanded, to the peer that asked: the instance itself is well."""
 PARTITIONS: Final = b"x-partitions"
+POSITIONS: Final = b"x-store-positions"
+"""To a peer: how far the copies had read whose rows are in an answer."""
 MISSING_PARTITIONS: Final = b"x-missing-partitions"
 
 Headers = list[tuple[bytes, bytes]]

@@ -25,6 +25,7 @@ from api.cluster.routing import Local, Remote
 from api.http.key_route import decoded, encoded
 from api.live.feed import Feed
 from api.reads.cut import query_of
+from api.reads.told import reach
 from runtime.cluster.host_metadata import HostInfo
 from runtime.errors import InvalidRecord, StateUnusable
 from runtime.keys import KeyType, KeyValue
@@ -39,9 +40,6 @@ _AGAIN_MOST_S: Final = 2.0
 _STAYS_S: Final = 5.0
 """How long a standby here is followed that is not current: when Kafka is slow, thousands of streams would move at once,
 and back a moment later."""
-POSITION_WITHIN_S: Final = 3.0
-"""How long a copy may take to reach a position: the topic may have been created anew, and its offsets with it."""
-_LOOK_S: Final = 0.02
 
 
 class Follower:
@@ -289,19 +287,3 @@ class _PeerStream:
             self._feed.positions.pop(self._partition, None)
             self._first_position = False
         self._feed.reached(self._partition, position, topic_id)
-
-
-async def reach(view: View, partition: int, position: int) -> None:
-    """Return when the copy has come to a position, or has had long enough to.
-
-    Args:
-        view: the rows of this instance's copies.
-        partition: which partition.
-        position: an offset of its topic partition.
-    """
-    try:
-        async with asyncio.timeout(POSITION_WITHIN_S):
-            while view.status(partition).position < position:
-                await asyncio.sleep(_LOOK_S)
-    except TimeoutError:
-        logger.warning("the copy of partition %d is not at offset %d yet: it answers all the same", partition, position)

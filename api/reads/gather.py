@@ -13,15 +13,17 @@ from api.cluster.connections import Reply
 from api.cluster.peers import NoReply, Peers
 from api.cluster.router import UNREADABLE, Router
 from api.cluster.routing import Local, Remote, Route, Unavailable
-from api.http.answers import JSON_TYPE, MISSING_PARTITIONS, NO_STORE, PARTITIONS, Answer, Headers
+from api.http.answers import JSON_TYPE, MISSING_PARTITIONS, NO_STORE, PARTITIONS, POSITIONS, Answer, Headers
 from api.http.errors import InvalidRequest, PartitionsUnavailable
 from api.http.key_route import encoded
 from api.reads.cut import query_of
 from api.reads.demand import ANY, Demand, reached_among, status_among_many
 from api.reads.framing import Rows, unpack
+from api.reads.told import Told
 from runtime.cluster.host_metadata import HostInfo
 from runtime.errors import StateUnusable
 from runtime.keys import KeyType, KeyValue
+from runtime.serving.position import Position
 from runtime.serving.view import EVERYTHING, Cut, PartitionStatus, Range, View
 
 logger = logging.getLogger(__name__)
@@ -58,13 +60,15 @@ class Gather:
         view: the rows of this instance's copies.
         router: who answers for a partition.
         peers: the other instances.
+        told: how far the copies had read whose answers were given.
         compose: makes one body of rows, in their order.
     """
 
-    def __init__(self, view: View, router: Router, peers: Peers, compose: Callable[[Rows], bytes]) -> None:
+    def __init__(self, view: View, router: Router, peers: Peers, told: Told, compose: Callable[[Rows], bytes]) -> None:
         self._view = view
         self._router = router
         self._peers = peers
+        self._told = told
         self._compose = compose
         self._composed: tuple[tuple[int, Cut], bytes] | None = None
 
@@ -86,9 +90,11 @@ class Gather:
         question = self._rows_question(cut, within)
         key = (self._view.version, cut)
         if within == EVERYTHING and demand is ANY and self._all_here(hop=hop):
+            every = range(self._view.partition_count)
+            self._told.of_copies(every)
             if self._composed is not None and self._composed[0] == key:
                 return Answer(200, [JSON_TYPE], self._composed[1])
-            found = self._read_here(question.local, list(range(self._view.partition_count)))
+            found = self._read_here(question.local, list(every))
             if found is not None:
                 body = self._compose(found)
                 self._composed = (key, body)
@@ -235,8 +241,10 @@ class Gather:
         )
 
     def _all_here(self, *, hop: bool) -> bool:
+        """Return whether the copies here answer, and are as far as all answers before."""
         partitions = range(self._view.partition_count)
-        return bool(partitions) and all(isinstance(self._route(each, ANY, hop=hop), Local) for each in partitions)
+        are_here = all(isinstance(self._route(each, ANY, hop=hop), Local) for each in partitions)
+        return bool(partitions) and are_here and not self._told.are_ahead(partitions)
 
     def _route(self, partition: int, demand: Demand, *, hop: bool) -> Route:
         return self._router.route(partition, self._status(partition, demand), hop=hop)
@@ -251,8 +259,13 @@ class Gather:
         asked = range(self._view.partition_count) if partitions is None else partitions
         await reached_among(self._view, asked, demand)
         question = question.demanding(demand.query(self._view.store.name))
-        routes = {each: self._route(each, demand, hop=hop) for each in asked}
-        here = [each for each, route in routes.items() if isinstance(route, Local)]
+        while True:
+            routes = {each: self._route(each, demand, hop=hop) for each in asked}
+            here = [each for each, route in routes.items() if isinstance(route, Local)]
+            if hop or not self._told.are_ahead(here):
+                break
+            await self._told.reached(here)
+        self._told.of_copies(here)
         part_here = self._read_here(question.local, here) if here else None
         if part_here is None:
             routes |= {each: self._router.elsewhere(each, self._view.status(each), hop=hop) for each in here}
@@ -262,7 +275,9 @@ class Gather:
         missing |= failed
         # What was demanded may have come here while peers were asked.
         resorts = failed if demand is not ANY else [each for each in failed if remote[each].then_local]
+        await self._told.reached(resorts)
         last_resort = [each for each in resorts if self._status(each, demand).can_answer]
+        self._told.of_copies(last_resort)
         last_part = self._read_here(question.local, last_resort) if last_resort else None
         if last_part is not None:
             missing = {each: reason for each, reason in missing.items() if each not in last_resort}
@@ -297,9 +312,7 @@ class Gather:
         groups: dict[HostInfo, list[int]] = {}
         for partition, host in holders.items():
             groups.setdefault(host, []).append(partition)
-        replies = await asyncio.gather(
-            *(self._peers.forward((host,), question.target(group), many=True) for host, group in groups.items())
-        )
+        replies = await asyncio.gather(*(self._newest(host, question.target(group)) for host, group in groups.items()))
         parts: list[Part] = []
         failed: dict[int, str] = {}
         for (host, group), reply in zip(groups.items(), replies, strict=True):
@@ -314,6 +327,15 @@ class Gather:
                 continue
             failed |= {each: f"{host}: it has no copy that can answer" for each in group if each not in answered}
         return parts, failed
+
+    async def _newest(self, host: HostInfo, target: str) -> Reply | NoReply:
+        """Return what a peer replies, whose copies have come to what was told before if they do so in a moment."""
+
+        async def ask(positions: list[Position]) -> Reply | NoReply:
+            texts = ",".join(each.text(self._view.store.name) for each in positions)
+            return await self._peers.forward((host,), f"{target}&once_at={texts}" if texts else target, many=True)
+
+        return await self._told.newest(POSITIONS, ask)
 
     def _refuse_part(self, missing: dict[int, str], *, partial: bool, asked: int | None = None) -> None:
         nothing = len(missing) == (self._view.partition_count if asked is None else asked)

@@ -5,38 +5,65 @@ Not for clients, and never forwarded.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
 
 from api.cluster.router import UNREADABLE
-from api.http.answers import PARTITIONS, SERVED_BY, Answer, is_hop, unmet
+from api.http.answers import PARTITIONS, POSITIONS, SERVED_BY, Answer, is_hop, unmet
 from api.http.errors import InvalidRequest, NoSuchStore, PartitionsUnavailable, problem
 from api.http.parameters import HowMany
 from api.live.event_stream import LINES_TYPE, Words
 from api.live.events import EventStream
 from api.live.feeds import Feeds, Scope
-from api.live.follower import reach
 from api.reads.cut import Instant, cut_within
 from api.reads.demand import Demand, MaxLag, MinPosition, Require, reached_among, status_among_many
 from api.reads.framing import FRAMES_TYPE, pack
 from api.reads.gather import parse_partitions, rows_of
+from api.reads.told import reach
 from api.serving import ServedStore, Serving
 from runtime.errors import StateUnusable
+from runtime.serving.position import Position
 from runtime.serving.view import Range
 
 logger = logging.getLogger(__name__)
 
 
-async def _demanded(
-    store: str, min_position: MinPosition = None, require: Require = None, max_lag: MaxLag = None
-) -> Demand:
-    return Demand.of(store, min_position, require, max_lag)
+class _Asked(NamedTuple):
+    """Of whom a peer wants a part.
+
+    Attributes:
+        partitions: the copies, ascending.
+        once_at: those of them that come to these positions in a moment answer then, and others all the same.
+        demand: what the copies have to be like.
+    """
+
+    partitions: list[int]
+    once_at: list[Position]
+    demand: Demand
 
 
-_Demanded = Annotated[Demand, Depends(_demanded)]
+async def _asked(
+    store: str,
+    partitions: str,
+    once_at: str | None = None,
+    min_position: MinPosition = None,
+    require: Require = None,
+    max_lag: MaxLag = None,
+) -> _Asked:
+    demand = Demand.of(store, min_position, require, max_lag)
+    try:
+        listed = sorted(parse_partitions(partitions))
+        positions = [] if once_at is None else [Position.of_text(text, store) for text in once_at.split(",")]
+    except ValueError as error:
+        raise InvalidRequest(f"partitions or once_at: {error}") from error
+    return _Asked(listed, positions, demand)
+
+
+_OfPeer = Annotated[_Asked, Depends(_asked)]
 
 
 class _Parts:
@@ -54,24 +81,19 @@ class _Parts:
         self.feeds_of_rows = self.feeds if self.by_row is served.view else served.feeds(Words(), self.by_row)
         self.served_by = (SERVED_BY, address.encode())
 
-    async def answer(self, asked: str, media_type: str, demand: Demand, body: Callable[[list[int]], bytes]) -> Response:
+    async def answer(self, asked: _Asked, media_type: str, body: Callable[[list[int]], bytes]) -> Response:
         """Return the part.
 
         Args:
-            asked: the partitions, a comma-separated list.
+            asked: of whom it is wanted.
             media_type: of the body.
-            demand: what the copies have to be like.
             body: makes it of partitions that are held.
 
         Raises:
-            InvalidRequest: what was asked for is no such list.
-            PartitionsUnavailable: none of them can be answered for.
+            PartitionsUnavailable: none of the partitions can be answered for.
         """
-        try:
-            partitions = sorted(parse_partitions(asked))
-        except ValueError as error:
-            raise InvalidRequest(f"partitions: {error}") from error
-        view = self.served.view
+        view, (partitions, once_at, demand) = self.served.view, asked
+        await asyncio.gather(*(reach(view, each.partition, each.offset) for each in once_at))
         await reached_among(view, partitions, demand)
         known = [each for each in partitions if each < view.partition_count]
         statuses = {each: status_among_many(view, each, demand) for each in known}
@@ -83,10 +105,16 @@ class _Parts:
                 refusal = problem(PartitionsUnavailable(reasons), f"/internal/stores/{view.store.name}")
                 return unmet(refusal, ", ".join(dict.fromkeys(reasons.values()))).to_response()
             raise PartitionsUnavailable(reasons)
+        positions = [
+            Position(status.topic_id, each, status.position).text(view.store.name)
+            for each in held
+            if (status := statuses[each]).topic_id
+        ]
         headers = [
             (b"content-type", media_type.encode()),
             self.served_by,
             (PARTITIONS, ",".join(map(str, held)).encode()),
+            (POSITIONS, ",".join(positions).encode()),
         ]
         try:
             part = body(held)
@@ -114,8 +142,7 @@ def internal_routes(serving: Serving) -> APIRouter:
     @router.get("/stores/{store}/range")
     async def rows(
         store: str,
-        partitions: str,
-        demand: _Demanded,
+        asked: _OfPeer,
         limit: HowMany = None,
         first: str | None = None,
         end: str | None = None,
@@ -127,16 +154,13 @@ def internal_routes(serving: Serving) -> APIRouter:
         cut = cut_within(of.store, limit)
         lowest, behind = (None if text is None else of.parsed(text, view) for text in (first, end))
         within = Range(lowest, behind, most, descending)
-        return await parts.answer(
-            partitions, FRAMES_TYPE, demand, lambda held: pack(view.rows(held, within, cut), view.key_type)
-        )
+        return await parts.answer(asked, FRAMES_TYPE, lambda held: pack(view.rows(held, within, cut), view.key_type))
 
     @router.get("/stores/{store}/named")
     async def named(
         store: str,
-        partitions: str,
+        asked: _OfPeer,
         key: Annotated[list[str], Query()],
-        demand: _Demanded,
         limit: HowMany = None,
         since: Instant = None,
         until: Instant = None,
@@ -150,12 +174,12 @@ def internal_routes(serving: Serving) -> APIRouter:
             within = (each for each in keys if of.view.partition_for(each) in held)
             return pack(rows_of(of.view, within, cut), key_type)
 
-        return await parts.answer(partitions, FRAMES_TYPE, demand, there)
+        return await parts.answer(asked, FRAMES_TYPE, there)
 
     @router.get("/stores/{store}/count")
-    async def count(store: str, partitions: str, demand: _Demanded) -> Response:
+    async def count(store: str, asked: _OfPeer) -> Response:
         parts = parts_of(store)
-        return await parts.answer(partitions, "text/plain", demand, lambda held: b"%d" % parts.by_row.count(held))
+        return await parts.answer(asked, "text/plain", lambda held: b"%d" % parts.by_row.count(held))
 
     @router.get("/stores/{store}/events")
     async def events(

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
+from api.cluster.connections import Reply
 from api.cluster.peers import NoReply, Peers
 from api.cluster.router import Router
 from api.cluster.routing import Local, Remote
@@ -14,6 +15,8 @@ from api.http.errors import PartitionsUnavailable, problem
 from api.http.key_route import encoded
 from api.reads.cut import query_of
 from api.reads.demand import ANY, WITHIN_S, Demand, as_demanded, reached
+from api.reads.told import Told
+from runtime.cluster.host_metadata import HostInfo
 from runtime.errors import Fix, StateUnusable
 from runtime.keys import KeyValue
 from runtime.serving.position import Position
@@ -33,6 +36,7 @@ class OneRow:
         view: the rows of this instance's copies.
         router: who answers for a partition.
         peers: the other instances.
+        told: how far the copies had read whose answers were given.
         path: the template of the route's path; its last part is the key.
         missing: makes the problem of a key without a row to show.
 
@@ -45,7 +49,9 @@ class OneRow:
         store: the name of the store.
     """
 
-    def __init__(self, view: View, router: Router, peers: Peers, path: str, missing: Callable[[KeyValue], Fix]) -> None:
+    def __init__(
+        self, view: View, router: Router, peers: Peers, told: Told, path: str, missing: Callable[[KeyValue], Fix]
+    ) -> None:
         self.path = path
         self.prefix = path.rpartition("/")[0]
         self.limits = view.store.limits
@@ -56,6 +62,7 @@ class OneRow:
         self._view = view
         self._router = router
         self._peers = peers
+        self._told = told
         self._missing = missing
         self._served_by = (SERVED_BY, str(router.here).encode())
         self._positions: dict[int, tuple[Position, bytes]] = {}
@@ -72,18 +79,15 @@ class OneRow:
         partition = self._view.partition_for(key)
         if demand is not ANY and self._view.partition_count:
             await reached(self._view, partition, demand)
-        answer = self._at_once(key, cut, demand, hop=hop)
+        while (answer := self._at_once(key, cut, demand, hop=hop)) is None:
+            await self._told.reached([partition])
         if not isinstance(answer, Remote):
             return answer
-        # Built from what was parsed: nothing that a client wrote reaches a peer.
-        query = f"{query_of(cut)}{demand.query(self.store)}"
-        target = f"{self.prefix}/{encoded(self._text(key))}{query.replace('&', '?', 1)}"
-        is_short = len(target) <= _SHORT
-        longer_s = 0.0 if demand is ANY else WITHIN_S
-        reply = await self._peers.forward(answer.hosts, target, longer_s=longer_s, at_once=demand is ANY and is_short)
+        reply = await self._newest(answer.hosts, key, cut, demand)
         if not isinstance(reply, NoReply):
             headers = [(name, reply.headers[name]) for name in _PASSED_ON if name in reply.headers]
             return Answer(reply.status, headers, reply.body, reply.headers.get(b"etag"))
+        await self._told.reached([partition])
         status = as_demanded(demand, partition, self._view.status(partition))
         # What was demanded may have come here while peers were asked.
         is_resort = answer.then_local or demand is not ANY
@@ -99,12 +103,15 @@ class OneRow:
         answer = self._at_once(key, cut, demand, hop=hop)
         return None if isinstance(answer, Remote) else answer
 
-    def _at_once(self, key: KeyValue, cut: Cut, demand: Demand, *, hop: bool) -> Answer | Remote:
+    def _at_once(self, key: KeyValue, cut: Cut, demand: Demand, *, hop: bool) -> Answer | Remote | None:
+        """Return the answer, or who gives it; None when the copy here does, and is behind an answer before."""
         partition = self._view.partition_for(key)
         there_is = self._view.status(partition)
         status = as_demanded(demand, partition, there_is)
         route = self._router.route(partition, status, hop=hop)
         if isinstance(route, Local):
+            if not hop and self._told.is_ahead(partition, status):
+                return None
             if (answer := self._local(key, cut, status)) is not None:
                 return answer
             route = self._router.elsewhere(partition, status, hop=hop)
@@ -112,6 +119,23 @@ class OneRow:
             return route
         answer = self._unavailable(key, partition, route.reason)
         return unmet(answer, status.reason) if there_is.can_answer and not status.can_answer else answer
+
+    async def _newest(self, hosts: tuple[HostInfo, ...], key: KeyValue, cut: Cut, demand: Demand) -> Reply | NoReply:
+        """Return what a peer replies, whose copy has come to what was told before if one does so in a moment."""
+
+        async def ask(positions: list[Position]) -> Reply | NoReply:
+            wanted = demand._replace(position=positions[0]) if positions else demand
+            return await self._forward(hosts, key, cut, wanted)
+
+        return await self._told.newest(STORE_POSITION, ask)
+
+    async def _forward(self, hosts: tuple[HostInfo, ...], key: KeyValue, cut: Cut, demand: Demand) -> Reply | NoReply:
+        # Built from what was parsed: nothing that a client wrote reaches a peer.
+        query = f"{query_of(cut)}{demand.query(self.store)}"
+        target = f"{self.prefix}/{encoded(self._text(key))}{query.replace('&', '?', 1)}"
+        is_short = len(target) <= _SHORT
+        longer_s = 0.0 if demand is ANY else WITHIN_S
+        return await self._peers.forward(hosts, target, longer_s=longer_s, at_once=demand is ANY and is_short)
 
     def _position(self, partition: int, status: PartitionStatus) -> Headers:
         """Return the header that tells how far the copy has read; the same for all reads until it reads on."""
@@ -122,6 +146,7 @@ class OneRow:
         if position != now:
             text = now.text(self.store).encode()
             self._positions[partition] = now, text
+            self._told.of_peer(now)
         return [(STORE_POSITION, text)]
 
     def _local(self, key: KeyValue, cut: Cut, status: PartitionStatus) -> Answer | None:

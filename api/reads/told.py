@@ -1,0 +1,146 @@
+"""How far the copies had read whose answers an instance has given: what it answers next is not older.
+
+The answers of an instance move between copies: a peer answers while its own copy is behind, a standby while the active
+one is away. The one that answers next may be some records behind the one before, and a reader would see a count go
+back. Each answer tells how far its copy had read, so the instance remembers that by partition.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Final
+
+from api.cluster.connections import Reply
+from api.cluster.peers import NoReply
+from runtime.serving.position import Position
+from runtime.serving.view import PartitionStatus, View
+
+logger = logging.getLogger(__name__)
+
+WITHIN_S: Final = 3.0
+"""How long a copy may take to reach a position: the topic may have been created anew, and its offsets with it."""
+LOOK_EVERY_S: Final = 0.005
+
+
+class Told:
+    """The highest position of each partition of a store that an instance has answered from.
+
+    Args:
+        view: the rows of this instance's copies.
+    """
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._highest: dict[int, Position] = {}
+
+    def of_copy(self, partition: int, status: PartitionStatus) -> None:
+        """Remember that this instance's copy answers.
+
+        Args:
+            partition: of the copy.
+            status: what the instance can say about it.
+        """
+        if status.topic_id:
+            self.of_peer(Position(status.topic_id, partition, status.position))
+
+    def of_copies(self, partitions: Iterable[int]) -> None:
+        """Remember that this instance's copies answer."""
+        for partition in partitions:
+            self.of_copy(partition, self._view.status(partition))
+
+    def of_peer(self, position: Position) -> None:
+        """Remember that a copy answers which has come to a position."""
+        held = self._highest.get(position.partition)
+        if held is None or held.topic_id != position.topic_id or held.offset < position.offset:
+            self._highest[position.partition] = position
+
+    def is_ahead(self, partition: int, status: PartitionStatus) -> bool:
+        """Return whether this instance's copy is not as far as an answer that was given before.
+
+        Args:
+            partition: of the copy.
+            status: what the instance can say about it.
+        """
+        told = self._highest.get(partition)
+        return told is not None and told.offset > status.position and told.topic_id == status.topic_id
+
+    def are_ahead(self, partitions: Iterable[int]) -> bool:
+        """Return whether one of this instance's copies is not as far as an answer that was given before."""
+        return any(self.is_ahead(each, self._view.status(each)) for each in partitions)
+
+    async def newest(self, name: bytes, ask: Callable[[list[Position]], Awaitable[Reply | NoReply]]) -> Reply | NoReply:
+        """Return what a peer replies whose copies are as far as what was told, or the newest that there is.
+
+        Args:
+            name: the header of the reply that tells how far its copies had read, a comma-separated list.
+            ask: asks peers, for copies that have come to these positions.
+        """
+        reply = await ask([])
+        if isinstance(reply, NoReply):
+            return reply
+        positions = self._positions_of(reply, name)
+        if ahead := self._ahead_of(positions):
+            newer = await ask(ahead)
+            if not isinstance(newer, NoReply):
+                reply, positions = newer, self._positions_of(newer, name)
+            # What no copy comes to in time is not waited for again.
+            for each in self._ahead_of(positions):
+                self._forget(each)
+        for position in positions:
+            self.of_peer(position)
+        return reply
+
+    async def reached(self, partitions: Iterable[int]) -> None:
+        """Return when this instance's copies are as far as what was told, or have had long enough to be.
+
+        What is not reached within `WITHIN_S` is forgotten: the copy answers all the same, and the next read does not
+        wait.
+        """
+        waiting = [self._highest[each] for each in partitions if self.is_ahead(each, self._view.status(each))]
+        await asyncio.gather(*map(self._reached, waiting))
+
+    async def _reached(self, told: Position) -> None:
+        if not await reach(self._view, told.partition, told.offset):
+            self._forget(told)
+
+    def _ahead_of(self, positions: Iterable[Position]) -> list[Position]:
+        """Return what was told of those partitions that a peer's copies answer for and are not as far."""
+        both = ((position, self._highest.get(position.partition)) for position in positions)
+        return [
+            told
+            for position, told in both
+            if told is not None and told.topic_id == position.topic_id and told.offset > position.offset
+        ]
+
+    def _forget(self, told: Position) -> None:
+        if self._highest.get(told.partition) == told:
+            del self._highest[told.partition]
+
+    def _positions_of(self, reply: Reply, name: bytes) -> list[Position]:
+        """Return the positions that a peer tells with a reply; none of one of another version, which tells none."""
+        texts, store = reply.headers.get(name), self._view.store.name
+        try:
+            return [Position.of_text(each, store) for each in texts.decode("latin-1").split(",")] if texts else []
+        except ValueError as error:
+            logger.warning("what a peer tells of how far its copies of %s have read says nothing: %s", store, error)
+            return []
+
+
+async def reach(view: View, partition: int, position: int) -> bool:
+    """Return when the copy has come to a position, or has had long enough to; and whether it has.
+
+    Args:
+        view: the rows of this instance's copies.
+        partition: which partition.
+        position: an offset of its topic partition.
+    """
+    try:
+        async with asyncio.timeout(WITHIN_S):
+            while view.status(partition).position < position:
+                await asyncio.sleep(LOOK_EVERY_S)
+    except TimeoutError:
+        logger.warning("the copy of partition %d is not at offset %d yet: it answers all the same", partition, position)
+        return False
+    return True

@@ -1,0 +1,155 @@
+"""No answer of an instance is older than one that it gave before, whichever copy gives it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from api.reads import told
+from tests.drivers.cluster import Cluster
+from tests.drivers.fake_view import TOPIC_ID, board_of
+
+STORE = "leader-boards"
+PATHS = [
+    "/leaderboard/1",
+    f"/stores/{STORE}/keys/1",
+    "/leaderboard",
+    "/leaderboard/count",
+    f"/stores/{STORE}/keys",
+    f"/stores/{STORE}/keys?key=1",
+    f"/stores/{STORE}/keys?page_size=5",
+    f"/stores/{STORE}/count",
+]
+MANY = [path for path in PATHS if not path.endswith("/1")]
+OTHER_TOPIC = "c5a1f0de-0000-4000-8000-000000000099"
+
+
+def cluster_of(*, nearest: bool = True) -> Cluster:
+    """Three instances that have answered nothing; the active copies are at offset 10, the standbys at 7."""
+    cluster = Cluster({each: board_of(each) for each in range(1, 30)}, nearest=nearest)
+    for view in cluster.views:
+        for partition, status in view.statuses.items():
+            offset = 10 if status.role == "active" else 7
+            view.statuses[partition] = status._replace(position=offset, is_followed=True, lag=10 - offset)
+    return cluster
+
+
+def come_to(cluster: Cluster, number: int, offset: int, topic_id: str = TOPIC_ID) -> None:
+    """Have all copies of an instance at an offset."""
+    view = cluster.views[number]
+    for partition, status in view.statuses.items():
+        view.statuses[partition] = status._replace(position=offset, topic_id=topic_id)
+
+
+async def waits(asked: asyncio.Task[object]) -> bool:
+    """Return whether an answer is waited for, when all that needs no waiting has been done."""
+    await asyncio.sleep(0.05)
+    return not asked.done()
+
+
+@pytest.fixture(autouse=True)
+def _short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(told, "WITHIN_S", 1.0)
+
+
+@pytest.mark.parametrize("path", PATHS)
+async def test_a_standby_here_comes_to_where_the_active_copy_was_before_it_answers(path: str) -> None:
+    cluster = cluster_of(nearest=False)
+    active, standby, _ = cluster.holders(1)
+    assert (await cluster.get(path, at=standby)).status_code == 200
+    cluster.kill(active)
+    asked = asyncio.create_task(cluster.get(path, at=standby))
+    assert await waits(asked)
+    come_to(cluster, standby, 10)
+    for number in range(3):
+        come_to(cluster, number, 10)
+    assert (await asked).status_code == 200
+
+
+@pytest.mark.parametrize("path", PATHS)
+async def test_a_standby_elsewhere_comes_to_where_the_active_copy_was_before_it_answers(path: str) -> None:
+    cluster = cluster_of()
+    active, _, other = cluster.holders(1)
+    assert (await cluster.get(path, at=other)).status_code == 200
+    cluster.kill(active)
+    asked = asyncio.create_task(cluster.get(path, at=other))
+    assert await waits(asked)
+    for number in range(3):
+        come_to(cluster, number, 10)
+    assert (await asked).status_code == 200
+
+
+@pytest.mark.parametrize("path", PATHS)
+async def test_a_copy_here_that_becomes_current_has_to_be_as_far_as_the_peer_was(path: str) -> None:
+    cluster = cluster_of()
+    _, standby, _ = cluster.holders(1)
+    assert (await cluster.get(path, at=standby)).status_code == 200
+    view = cluster.views[standby]
+    view.statuses = {each: status._replace(is_current=True, lag=0) for each, status in view.statuses.items()}
+    asked = asyncio.create_task(cluster.get(path, at=standby))
+    assert await waits(asked)
+    come_to(cluster, standby, 10)
+    assert (await asked).status_code == 200
+
+
+async def test_a_peer_that_is_behind_the_copy_here_is_asked_to_come_as_far() -> None:
+    cluster = cluster_of()
+    active, standby, _ = cluster.holders(1)
+    assert (await cluster.get("/leaderboard/1", at=active)).headers["x-served-by"] == str(cluster.hosts[active])
+    cluster.views[active].statuses = {}
+    asked = asyncio.create_task(cluster.get("/leaderboard/1", at=active))
+    assert await waits(asked)
+    come_to(cluster, standby, 10)
+    answer = await asked
+    assert answer.headers["x-served-by"] == str(cluster.hosts[standby])
+    now = await cluster.get("/leaderboard/1", at=standby)
+    assert answer.headers["x-store-position"] == now.headers["x-store-position"]
+    assert f"min_position={now.headers['x-store-position']}" in cluster.network.requests[1][1]
+
+
+@pytest.mark.parametrize("path", PATHS)
+async def test_what_no_copy_comes_to_is_answered_all_the_same_and_not_waited_for_again(path: str) -> None:
+    cluster = cluster_of(nearest=False)
+    active, standby, _ = cluster.holders(1)
+    assert (await cluster.get(path, at=standby)).status_code == 200
+    cluster.kill(active)
+    assert (await cluster.get(path, at=standby)).status_code in {200, 503}
+    again = asyncio.create_task(cluster.get(path, at=standby))
+    assert not await waits(again)
+
+
+@pytest.mark.parametrize("path", PATHS)
+async def test_a_topic_that_was_created_anew_begins_anew(path: str) -> None:
+    cluster = cluster_of()
+    _, _, other = cluster.holders(1)
+    assert (await cluster.get(path, at=other)).status_code == 200
+    for number in range(3):
+        come_to(cluster, number, 2, OTHER_TOPIC)
+    asked = asyncio.create_task(cluster.get(path, at=other))
+    assert not await waits(asked)
+    assert (await asked).status_code == 200
+
+
+@pytest.mark.parametrize("path", PATHS)
+async def test_peers_are_asked_once_while_all_go_on(path: str) -> None:
+    cluster = cluster_of()
+    _, _, other = cluster.holders(1)
+    for offset in (10, 11, 12):
+        for number in range(3):
+            come_to(cluster, number, offset)
+        before = len(cluster.network.requests)
+        assert (await cluster.get(path, at=other)).status_code == 200
+        hosts = [host for host, _ in cluster.network.requests[before:]]
+        assert len(hosts) == len(set(hosts))
+
+
+@pytest.mark.parametrize("positions", ["", "none", "\u00e4,"])
+@pytest.mark.parametrize("path", MANY)
+async def test_a_peer_of_another_version_tells_no_positions(
+    path: str, positions: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("api.reads.internal.Position.text", lambda *_: positions)
+    cluster = cluster_of()
+    _, _, other = cluster.holders(1)
+    assert (await cluster.get(path, at=other)).status_code == 200
