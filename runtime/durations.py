@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 
 _DURATION: Final = re.compile(r"([1-9][0-9]{0,3}) (second|minute|hour|day)s?")
@@ -19,5 +20,11 @@ def seconds_of(text: object) -> int | None:
     >>> seconds_of("5 minutes"), seconds_of("1 day"), seconds_of("soon")
     (300, 86400, None)
     """
-    found = _DURATION.fullmatch(text) if isinstance(text, str) else None
+    return _seconds_of(text) if isinstance(text, str) else None
+
+
+# Each row of a window asks its declaration how long it is.
+@lru_cache
+def _seconds_of(text: str) -> int | None:
+    found = _DURATION.fullmatch(text)
     return None if found is None else int(found[1]) * _SECONDS[found[2]]

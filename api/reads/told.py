@@ -57,14 +57,15 @@ class Told:
             self._highest[position.partition] = position
 
     def is_ahead(self, partition: int, status: PartitionStatus) -> bool:
-        """Return whether this instance's copy is not as far as an answer that was given before.
+        """Return whether this instance's copy answers, and is not as far as an answer that was given before.
 
         Args:
             partition: of the copy.
             status: what the instance can say about it.
         """
         told = self._highest.get(partition)
-        return told is not None and told.offset > status.position and told.topic_id == status.topic_id
+        is_behind = told is not None and told.offset > status.position and told.topic_id == status.topic_id
+        return is_behind and status.can_answer
 
     def are_ahead(self, partitions: Iterable[int]) -> bool:
         """Return whether one of this instance's copies is not as far as an answer that was given before."""

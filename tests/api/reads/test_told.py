@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
+import httpx
 import pytest
 
 from api.reads import told
 from tests.drivers.cluster import Cluster
 from tests.drivers.fake_view import TOPIC_ID, board_of
+from tests.waiting import UNHURRIED_S
 
 STORE = "leader-boards"
 PATHS = [
@@ -49,8 +51,15 @@ async def waits(asked: asyncio.Task[object]) -> bool:
 
 
 @pytest.fixture(autouse=True)
-def _short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(told, "WITHIN_S", 1.0)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing ends a wait but what is waited for: a test that waits in vain fails by the limit of `answered`."""
+    monkeypatch.setattr(told, "WITHIN_S", 2 * UNHURRIED_S)
+
+
+async def answered(cluster: Cluster, path: str, at: int) -> httpx.Response:
+    """Return an answer that is not to wait."""
+    async with asyncio.timeout(UNHURRIED_S):
+        return await cluster.get(path, at=at)
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -109,14 +118,31 @@ async def test_a_peer_that_is_behind_the_copy_here_is_asked_to_come_as_far() -> 
 
 
 @pytest.mark.parametrize("path", PATHS)
-async def test_what_no_copy_comes_to_is_answered_all_the_same_and_not_waited_for_again(path: str) -> None:
+async def test_what_no_copy_comes_to_is_answered_all_the_same_and_not_waited_for_again(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cluster = cluster_of(nearest=False)
     active, standby, _ = cluster.holders(1)
     assert (await cluster.get(path, at=standby)).status_code == 200
     cluster.kill(active)
-    assert (await cluster.get(path, at=standby)).status_code in {200, 503}
-    again = asyncio.create_task(cluster.get(path, at=standby))
-    assert not await waits(again)
+    with monkeypatch.context() as soon:
+        soon.setattr(told, "WITHIN_S", 0.1)
+        first = await cluster.get(path, at=standby)
+    again = await answered(cluster, path, standby)
+    assert (again.status_code, again.content) == (first.status_code, first.content)
+
+
+@pytest.mark.parametrize("path", PATHS)
+async def test_a_copy_that_cannot_answer_is_not_waited_for(path: str) -> None:
+    cluster = cluster_of(nearest=False)
+    active, standby, _ = cluster.holders(1)
+    assert (await cluster.get(path, at=standby)).status_code == 200
+    cluster.kill(active)
+    for number in range(3):
+        come_to(cluster, number, 10)
+    view = cluster.views[standby]
+    view.statuses = {each: status._replace(can_answer=False, position=7) for each, status in view.statuses.items()}
+    assert (await answered(cluster, path, standby)).status_code == 503
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -126,9 +152,7 @@ async def test_a_topic_that_was_created_anew_begins_anew(path: str) -> None:
     assert (await cluster.get(path, at=other)).status_code == 200
     for number in range(3):
         come_to(cluster, number, 2, OTHER_TOPIC)
-    asked = asyncio.create_task(cluster.get(path, at=other))
-    assert not await waits(asked)
-    assert (await asked).status_code == 200
+    assert (await answered(cluster, path, other)).status_code == 200
 
 
 @pytest.mark.parametrize("path", PATHS)
