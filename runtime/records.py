@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
@@ -86,7 +85,7 @@ def text_of(value: bytes) -> str:
         raise InvalidRecord(NOT_UTF8, error) from error
 
 
-def json_bytes(value: Any, spell: Callable[[Decimal], str] = "{:f}".format) -> bytes:
+def json_bytes(value: Any) -> bytes:
     """Return JSON as bytes, decimals with all their digits.
 
     >>> json_bytes({"total": Decimal("30.00")})
@@ -94,25 +93,24 @@ def json_bytes(value: Any, spell: Callable[[Decimal], str] = "{:f}".format) -> b
 
     Args:
         value: dicts, lists, texts, numbers, decimals, true, false and None.
-        spell: makes a number of a decimal.
     """
     try:
         return _ENCODER.encode(value).encode()
     except _DecimalFound:
-        return _exact_text(value, spell).encode()
+        return _exact_text(value).encode()
 
 
-def _exact_text(value: Any, spell: Callable[[Decimal], str]) -> str:
+def _exact_text(value: Any) -> str:
     # Python's encoder has no way to write a number that is none of its own.
     match value:
         case Decimal():
-            return spell(value)
+            return f"{value:f}"
         case dict():
             names = (name if isinstance(name, str) else _ENCODER.encode(name) for name in value)
             fields = zip(names, value.values(), strict=True)
-            return f"{{{','.join(f'{_ENCODER.encode(name)}:{_exact_text(each, spell)}' for name, each in fields)}}}"
+            return f"{{{','.join(f'{_ENCODER.encode(name)}:{_exact_text(each)}' for name, each in fields)}}}"
         case list() | tuple():
-            return f"[{','.join(_exact_text(each, spell) for each in value)}]"
+            return f"[{','.join(map(_exact_text, value))}]"
         case _:
             return _ENCODER.encode(value)
 

@@ -9,7 +9,6 @@ from runtime.declaration import Table
 from runtime.errors import InvalidRecord
 from runtime.keys import KeyValue
 from runtime.records import LARGEST_BYTES, NO_KEY, TOO_LARGE, json_object, text_of
-from runtime.types import ColumnType
 
 
 def parse_row(table: Table, key: bytes | None, value: bytes | None) -> tuple[KeyValue, Mapping[str, Any] | None]:
@@ -28,15 +27,16 @@ def parse_row(table: Table, key: bytes | None, value: bytes | None) -> tuple[Key
     fields = json_object(value, exact=True)
     if table.key_field is not None:
         claimed = fields.get(table.key_field)
-        if isinstance(claimed, bool) or str(claimed) != table.key.type.text(row_key):
+        # Nearly all have the key as it is. A text may be the key as well, and 7.0 and true are not, which equal it.
+        is_key = type(claimed) is type(row_key) and claimed == row_key
+        if not is_key and (isinstance(claimed, bool) or str(claimed) != table.key.type.text(row_key)):
             raise InvalidRecord(
                 f"{table.key_field} is missing or not the key", f"{claimed!r:.40} under the key {row_key}"
             )
-    return row_key, {name: _checked(name, of_type, fields.get(name)) for name, of_type in table.fields.items()}
-
-
-def _checked(name: str, of_type: ColumnType, value: Any) -> Any:
-    try:
-        return of_type.check(value)
-    except (TypeError, ValueError, ArithmeticError) as error:
-        raise InvalidRecord(f"{name} is missing or no {of_type.wanted}", error) from error
+    row: dict[str, Any] = {}
+    for name, of_type in table.fields.items():
+        try:
+            row[name] = of_type.check(fields.get(name))
+        except (TypeError, ValueError, ArithmeticError) as error:
+            raise InvalidRecord(f"{name} is missing or no {of_type.wanted}", error) from error
+    return row_key, row

@@ -25,7 +25,8 @@ _RUNTIME = """
     spark.java_environment spark.native_libraries spark.driver_jvm spark.kafka_clients
     spark.session spark.checkpoint spark.query spark.bounded_read spark.offset_log spark.results spark.rows
     spark.plan_check
-    stores stores.protocol stores.memory stores.rocksdb stores.directory stores.table_rows stores.global_table
+    stores stores.protocol stores.memory stores.rocksdb stores.directory stores.table_rows stores.added_keys
+    stores.global_table
     stream stream.stopping stream.failures stream.freshness stream.status stream.settings stream.plan stream.tables
     stream.stream_time stream.generations stream.work stream.upkeep stream.watched_topics stream.spark_holder
     stream.choice stream.pass_over stream.turn stream.dead_letters stream.store_stream stream.thread

@@ -8,6 +8,9 @@ from typing import Any, Protocol
 from runtime.keys import KeyValue
 from runtime.results import Result
 
+Rows = Mapping[KeyValue, Mapping[str, Any] | None]
+"""The fields of a table's rows by key; None of one that does not exist."""
+
 
 class Listener(Protocol):
     """Follows one store, and the tables. Called in the event loop after each write: it must be quick and not raise."""
@@ -15,8 +18,8 @@ class Listener(Protocol):
     def rows_changed(self, partition: int, changes: Mapping[KeyValue, Result | None]) -> None:
         """Results were written, by key, or deleted where they are None."""
 
-    def table_changed(self, table: str, key: KeyValue, row: Mapping[str, Any] | None) -> None:
-        """A row of a table, by the name of its topic, came to exist or has other fields; None when it was deleted."""
+    def table_changed(self, table: str, rows: Rows) -> None:
+        """Rows of a table, by the name of its topic, came to exist, have other fields, or were deleted."""
 
     def partition_ready(self, partition: int) -> None:
         """A partition can answer from now on: its store and all tables have been complete once."""
@@ -42,9 +45,9 @@ class Followers:
         for listener in self.listeners:
             listener.rows_changed(partition, changes)
 
-    def table_changed(self, table: str, key: KeyValue, row: Mapping[str, Any] | None) -> None:
+    def table_changed(self, table: str, rows: Rows) -> None:
         for listener in self.listeners:
-            listener.table_changed(table, key, row)
+            listener.table_changed(table, rows)
 
     def partition_ready(self, partition: int) -> None:
         for listener in self.listeners:

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from runtime.copies.listener import Rows
 from runtime.copies.store_copy import SLICE_S, Record, Shared, StoreCopy
-from runtime.keys import KeyValue
 from runtime.stores.global_table import GlobalTable
 from runtime.stores.protocol import Fill, StateStore
 from runtime.stores.table_rows import TableRow, is_certain, newest_fields, offset_of
@@ -16,8 +16,8 @@ from runtime.table_records import parse_row
 
 logger = logging.getLogger(__name__)
 
-Changed = Callable[[KeyValue, Mapping[str, Any] | None], None]
-"""Told the key of a row that came to exist or has other fields, and those; None when it was deleted."""
+Changed = Callable[[Rows], None]
+"""Told of rows that came to exist, have other fields, or were deleted."""
 
 _NO_TIME: Final = -1
 _TIDY_EVERY_S: Final = 600.0
@@ -60,6 +60,7 @@ class TableCopy(StoreCopy):
         self._rows: dict[bytes, TableRow | None] = {}
         self._tidy_from = b""
         self._tidy_at_s = 0.0
+        table.opened(store)
 
     def begin(self, topic_id: str, position: int) -> None:
         # Only while it is new does it hold no answer back; once emptied, its rows are missed.
@@ -114,11 +115,18 @@ class TableCopy(StoreCopy):
         """Put rows, or remove those that are None, and tell of the keys whose fields are others then."""
         held_rows, others_of = self._held(list(rows))
         values: dict[bytes, bytes | None] = {}
-        changes: dict[bytes, tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]] = {}
+        changes: dict[bytes, Mapping[str, Any] | None] = {}
+        added = deleted = 0
         unmarked: dict[int, dict[bytes, TableRow]] = {}
         count, uncertain = fill.rows, fill.uncertain
         for key, wanted in rows.items():
             held, others = held_rows.get(key), others_of.get(key)
+            if held is None and others is None and wanted is not None and wanted.fields is not None:
+                # In short what follows, for a key that is new: so are nearly all while a table is filled.
+                values[key], changes[key] = wanted.encode(), wanted.fields
+                count += 1
+                added += 1
+                continue
             row, before, after = wanted, _fields(held), _fields(wanted)
             if others is not None:
                 if row is not None:
@@ -131,7 +139,9 @@ class TableCopy(StoreCopy):
             if row == held:
                 continue
             if before != after:
-                changes[key] = before, after
+                changes[key] = after
+                added += before is None
+                deleted += after is None
             values[key] = None if row is None else row.encode()
             count += _is_live(row) - _is_live(held)
             uncertain += _is_uncertain(row) - _is_uncertain(held)
@@ -139,10 +149,11 @@ class TableCopy(StoreCopy):
         self._table.mark_elsewhere(unmarked)
         if values or fill != self.store.fill:
             self.store.write(values, fill._replace(rows=count, uncertain=uncertain))
-        for key, (before, after) in changes.items():
-            self.added += before is None
-            self.deleted += after is None
-            self._changed(self._key_type.decode(key), after)
+        self.added += added
+        self.deleted += deleted
+        if changes:
+            decode = self._key_type.decode
+            self._changed({decode(key): after for key, after in changes.items()})
 
     def _newest(self, row: TableRow | None, others: Mapping[int, TableRow]) -> Mapping[str, Any] | None:
         """Return the fields of a key that has this row here, and those in other partitions."""
@@ -150,6 +161,7 @@ class TableCopy(StoreCopy):
 
     def _held(self, keys: Sequence[bytes]) -> tuple[dict[bytes, TableRow], dict[bytes, dict[int, TableRow]]]:
         """Return the rows that are held of keys, here by key, and elsewhere by key and partition."""
+        keys = self._table.maybe_held(keys)
         values = zip(keys, self.store.get_each(keys), strict=True)
         here = {key: TableRow.decode(value) for key, value in values if value is not None}
         unsure = [key for key in keys if (row := here.get(key)) is None or row.is_elsewhere]

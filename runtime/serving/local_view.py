@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from runtime.copies.copies import Copies
+from runtime.copies.listener import Rows
 from runtime.declaration import Row, Store
 from runtime.keys import KeyType, KeyValue
 from runtime.results import Result
@@ -82,8 +83,8 @@ class LocalView(View):
         """Follow results that were written, by key, or deleted where they are None."""
 
     @abstractmethod
-    def table_changed(self, table: str, key: KeyValue, row: Mapping[str, Any] | None) -> None:
-        """Follow a row of a table that came to exist, has other fields, or was deleted when it is None."""
+    def table_changed(self, table: str, rows: Rows) -> None:
+        """Follow rows of a table that came to exist, have other fields, or were deleted."""
 
     @abstractmethod
     def partition_ready(self, partition: int) -> None:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from runtime.copies.copies import Copies
+from runtime.copies.listener import Rows
 from runtime.declaration import Limits, Show, Store
 from runtime.errors import LeaderboardError, StateUnusable
 from runtime.keys import KeyValue
@@ -137,17 +138,18 @@ class RenderedView(LocalView):
             # Also when the first entries are as before: a reader may ask for more of them.
             self._changed(key)
 
-    def table_changed(self, table: str, key: KeyValue, row: Mapping[str, Any] | None) -> None:  # noqa: ARG002
+    def table_changed(self, table: str, rows: Rows) -> None:
         if not self._partitions:
             # Nothing is rendered, as while a table is read for the first time.
             self._version += 1
             return
-        # The table has the row. A copy: to render a result renews the index that these are from.
-        keys = [*self._lookups.lookers(table, key)]
-        own = self._partition_of(key)
-        if own is not None and self._lookups.looks_at_its_own(table, key, self._partitions[own].seen[key]):
-            keys.append(key)
-        self._render_again(keys)
+        for key in rows:
+            # The table has the row. A copy: to render a result renews the index that these are from.
+            keys = [*self._lookups.lookers(table, key)]
+            own = self._partition_of(key)
+            if own is not None and self._lookups.looks_at_its_own(table, key, self._partitions[own].seen[key]):
+                keys.append(key)
+            self._render_again(keys)
 
     def partition_ready(self, partition: int) -> None:
         self._partition(partition).ready = True

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from runtime.declaration import Table
 from runtime.kafka.partitioner import partition_for
 from runtime.keys import KeyValue
+from runtime.stores.added_keys import AddedKeys
 from runtime.stores.protocol import Fill, StateStore
 from runtime.stores.table_rows import TableRow, certain_fields, is_certain, newest, newest_fields
 
@@ -35,6 +36,7 @@ class GlobalTable:
         self._stores = stores
         self._encode = table.key.type.encode
         self._said: set[str] = set()
+        self._added: AddedKeys | None = AddedKeys()
 
     def get(self, key: KeyValue) -> Mapping[str, Any] | None:
         """Return the row of a key, its fields by name, or None when there is no such row."""
@@ -100,6 +102,21 @@ class GlobalTable:
                         found.setdefault(key, {})[partition] = TableRow.decode(value)
         return found
 
+    def opened(self, store: StateStore) -> None:
+        """Take note of one of its stores that may hold keys which `maybe_held` was never asked for."""
+        if store.fill is not None:
+            self._added = None
+
+    def maybe_held(self, keys: Sequence[bytes]) -> Sequence[bytes]:
+        """Return the keys that a partition may have; about the others it is certain that none does.
+
+        Args:
+            keys: encoded. Whatever is written has been asked for here before.
+        """
+        if self._added is not None and (self._added.is_full or self._is_filled):
+            self._added = None
+        return keys if self._added is None else self._added.add(keys)
+
     def mark_elsewhere(self, rows: Mapping[int, Mapping[bytes, TableRow]]) -> None:
         """Note of rows, by partition and key, that another partition has the key as well.
 
@@ -149,6 +166,10 @@ class GlobalTable:
                 "once a table",
                 self.table.topic, key_text, partition, hidden[0], key_text, hidden[0],
             )  # fmt: skip
+
+    @property
+    def _is_filled(self) -> bool:
+        return all(fill is not None and fill.restored for fill in self.fills())
 
     def _stored(self) -> Iterator[tuple[KeyValue, bytes]]:
         decode = self.table.key.type.decode

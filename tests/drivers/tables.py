@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from runtime import Int64, Key, Table, Text
+from runtime.copies.listener import Rows
 from runtime.copies.store_copy import Shared, UnusableRecords
 from runtime.copies.table_copy import TableCopy
 from runtime.errors import StateUnusable
@@ -104,8 +104,8 @@ class TableDriver:
         store = self.stores.open(SENSORS.topic, partition)
         return TableCopy(self.table, partition, store, self._shared, self._tell, lambda: None)
 
-    def _tell(self, row_id: int, row: Mapping[str, Any] | None) -> None:
-        self.told[row_id] = None if row is None else row["name"]
+    def _tell(self, rows: Rows) -> None:
+        self.told |= {row_id: None if row is None else row["name"] for row_id, row in rows.items()}
 
 
 class FailingStore:

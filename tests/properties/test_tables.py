@@ -22,6 +22,8 @@ class TableMachine(RuleBasedStateMachine):
         super().__init__()
         self.patch = pytest.MonkeyPatch()
         self.patch.setattr("runtime.copies.table_copy._TIDY_EVERY_S", 0.0)
+        # So few that keys share one.
+        self.patch.setattr("runtime.stores.added_keys._SLOTS", 8)
         self.topic = TableTopic(len(PARTITIONS))
         self.read_to = [0] * len(PARTITIONS)
         self.last: dict[tuple[int, int], Written] = {}
