@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from runtime.errors import InvalidRecord
-from runtime.records import ID_MAX, ID_MIN, NO_KEY, parse_id
+from runtime.records import ID_MAX, NO_KEY, parse_id
 from runtime.types import ColumnType, check_integer, check_text
 
 KeyValue = Any
@@ -99,11 +99,6 @@ Text: Final = KeyType(
     following=lambda key: f"{key}\0",
 )
 """A text; as a key it is not empty, and in order of its UTF-8 bytes, which is that of its code points."""
-
-LOWEST: Final = {Int64: ID_MIN, Text: ""}
-"""Below or at each key of a type."""
-HIGHEST_BYTES: Final = {Int64: _encode_integer(ID_MAX), Text: b"\xff"}
-"""Above or at the bytes of each key of a type: no UTF-8 begins with this byte."""
 
 
 def past_prefix(prefix: str) -> str | None:

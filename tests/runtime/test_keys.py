@@ -8,7 +8,11 @@ from hypothesis import strategies as st
 
 from runtime import Int64, Text
 from runtime.errors import InvalidRecord
-from runtime.keys import HIGHEST_BYTES, LOWEST, KeyType, KeyValue, past_prefix
+from runtime.keys import KeyType, KeyValue, past_prefix
+
+LOWEST = {Int64: -(2**63), Text: ""}
+HIGHEST_BYTES = {Int64: Int64.encode(2**63 - 1), Text: b"\xff"}
+"""No UTF-8 begins with this byte."""
 
 integers = st.integers(-(2**63), 2**63 - 1)
 texts = st.text(st.characters(codec="utf-8"), min_size=1)
