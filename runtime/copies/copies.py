@@ -6,17 +6,18 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import Any, Final
 
-from runtime.copies.listener import Listener, Rows
+from runtime.copies.listener import Listener
 from runtime.copies.result_copies import ResultCopies
 from runtime.copies.status import CopyStatus
 from runtime.copies.store_copy import Shared, StoreCopy, UnusableRecords
 from runtime.copies.table_copies import TableCopies
 from runtime.declaration import Store, Topology
 from runtime.kafka.ids import TopicDescription
+from runtime.keys import KeyValue
 from runtime.measures import CopyMeasures
 from runtime.stores.protocol import StateStores
 
@@ -321,9 +322,9 @@ class Copies:
             if missing:
                 logger.warning("waiting for topics: %s", ", ".join(missing))
 
-    def _table_changed(self, table: str, rows: Rows) -> None:
+    def _table_changed(self, table: str, keys: Collection[KeyValue]) -> None:
         for held in self.results.values():
-            held.followers.table_changed(table, rows)
+            held.followers.table_changed(table, keys)
 
     def _tables_reset(self) -> None:
         self._tables_caught_up = self._tables_were_read = False

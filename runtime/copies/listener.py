@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Protocol
+from collections.abc import Collection, Mapping
+from typing import Protocol
 
 from runtime.keys import KeyValue
 from runtime.results import Result
-
-Rows = Mapping[KeyValue, Mapping[str, Any] | None]
-"""The fields of a table's rows by key; None of one that does not exist."""
 
 
 class Listener(Protocol):
@@ -18,7 +15,7 @@ class Listener(Protocol):
     def rows_changed(self, partition: int, changes: Mapping[KeyValue, Result | None]) -> None:
         """Results were written, by key, or deleted where they are None."""
 
-    def table_changed(self, table: str, rows: Rows) -> None:
+    def table_changed(self, table: str, keys: Collection[KeyValue]) -> None:
         """Rows of a table, by the name of its topic, came to exist, have other fields, or were deleted."""
 
     def partition_ready(self, partition: int) -> None:
@@ -45,9 +42,9 @@ class Followers:
         for listener in self.listeners:
             listener.rows_changed(partition, changes)
 
-    def table_changed(self, table: str, rows: Rows) -> None:
+    def table_changed(self, table: str, keys: Collection[KeyValue]) -> None:
         for listener in self.listeners:
-            listener.table_changed(table, rows)
+            listener.table_changed(table, keys)
 
     def partition_ready(self, partition: int) -> None:
         for listener in self.listeners:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from runtime.copies.listener import Rows
 from runtime.copies.store_copy import SLICE_S, Record, Shared, StoreCopy
+from runtime.keys import KeyValue
 from runtime.stores.global_table import GlobalTable
 from runtime.stores.protocol import Fill, StateStore
-from runtime.stores.table_rows import TableRow, is_certain, newest_fields, offset_of
+from runtime.stores.table_rows import TableRow, is_certain, newest_fields, offset_of, stored
 from runtime.table_records import parse_row
 
 logger = logging.getLogger(__name__)
 
-Changed = Callable[[Rows], None]
-"""Told of rows that came to exist, have other fields, or were deleted."""
+Changed = Callable[[Collection[KeyValue]], None]
+"""Told the keys of rows that came to exist, have other fields, or were deleted."""
 
 _NO_TIME: Final = -1
 _TIDY_EVERY_S: Final = 600.0
@@ -57,7 +57,7 @@ class TableCopy(StoreCopy):
         self._table = table
         self._key_type = table.table.key.type
         self._changed = changed
-        self._rows: dict[bytes, TableRow | None] = {}
+        self._rows: dict[bytes, bytes | None] = {}
         self._tidy_from = b""
         self._tidy_at_s = 0.0
         table.opened(store)
@@ -96,13 +96,13 @@ class TableCopy(StoreCopy):
             self._tidy_at_s = time.monotonic() + _TIDY_EVERY_S
         past = {key for key, row in rows.items() if self._is_past(key, row, delete_retention_ms)}
         # The others are written as they are, which finds out where else they lie.
-        kept = {key: None if key in past else row._replace(is_elsewhere=False) for key, row in rows.items()}
+        kept = {key: None if key in past else row._replace(is_elsewhere=False).encode() for key, row in rows.items()}
         self._write(kept, fill)
 
     def _use(self, record: Record) -> None:
         key, fields = parse_row(self._table.table, record.key, record.value)
         time_ms = _NO_TIME if record.timestamp is None else record.timestamp
-        self._rows[self._key_type.encode(key)] = TableRow(fields, time_ms, record.offset)
+        self._rows[self._key_type.encode(key)] = stored(fields, time_ms, record.offset)
 
     def _commit(self) -> None:
         rows, self._rows = self._rows, {}
@@ -111,23 +111,25 @@ class TableCopy(StoreCopy):
     def _discard(self) -> None:
         self._rows = {}
 
-    def _write(self, rows: Mapping[bytes, TableRow | None], fill: Fill) -> None:
-        """Put rows, or remove those that are None, and tell of the keys whose fields are others then."""
+    def _write(self, rows: Mapping[bytes, bytes | None], fill: Fill) -> None:
+        """Put rows as a store keeps them, or remove those that are None; tell of keys whose fields are others then."""
         held_rows, others_of = self._held(list(rows))
         values: dict[bytes, bytes | None] = {}
-        changes: dict[bytes, Mapping[str, Any] | None] = {}
+        changed: list[bytes] = []
         added = deleted = 0
         unmarked: dict[int, dict[bytes, TableRow]] = {}
         count, uncertain = fill.rows, fill.uncertain
         for key, wanted in rows.items():
             held, others = held_rows.get(key), others_of.get(key)
-            if held is None and others is None and wanted is not None and wanted.fields is not None:
+            if held is None and others is None and wanted is not None and is_certain(wanted):
                 # In short what follows, for a key that is new: so are nearly all while a table is filled.
-                values[key], changes[key] = wanted.encode(), wanted.fields
+                values[key] = wanted
+                changed.append(key)
                 count += 1
                 added += 1
                 continue
-            row, before, after = wanted, _fields(held), _fields(wanted)
+            row = None if wanted is None else TableRow.decode(wanted)
+            before, after = _fields(held), _fields(row)
             if others is not None:
                 if row is not None:
                     row = row._replace(is_elsewhere=True)
@@ -139,7 +141,7 @@ class TableCopy(StoreCopy):
             if row == held:
                 continue
             if before != after:
-                changes[key] = after
+                changed.append(key)
                 added += before is None
                 deleted += after is None
             values[key] = None if row is None else row.encode()
@@ -151,9 +153,8 @@ class TableCopy(StoreCopy):
             self.store.write(values, fill._replace(rows=count, uncertain=uncertain))
         self.added += added
         self.deleted += deleted
-        if changes:
-            decode = self._key_type.decode
-            self._changed({decode(key): after for key, after in changes.items()})
+        if changed:
+            self._changed([*map(self._key_type.decode, changed)])
 
     def _newest(self, row: TableRow | None, others: Mapping[int, TableRow]) -> Mapping[str, Any] | None:
         """Return the fields of a key that has this row here, and those in other partitions."""

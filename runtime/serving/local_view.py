@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from runtime.copies.copies import Copies
-from runtime.copies.listener import Rows
 from runtime.declaration import Row, Store
 from runtime.keys import KeyType, KeyValue
 from runtime.results import Result
@@ -83,7 +82,7 @@ class LocalView(View):
         """Follow results that were written, by key, or deleted where they are None."""
 
     @abstractmethod
-    def table_changed(self, table: str, rows: Rows) -> None:
+    def table_changed(self, table: str, keys: Collection[KeyValue]) -> None:
         """Follow rows of a table that came to exist, have other fields, or were deleted."""
 
     @abstractmethod

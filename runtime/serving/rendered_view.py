@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from runtime.copies.copies import Copies
-from runtime.copies.listener import Rows
 from runtime.declaration import Limits, Show, Store
 from runtime.errors import LeaderboardError, StateUnusable
 from runtime.keys import KeyValue
@@ -138,18 +137,18 @@ class RenderedView(LocalView):
             # Also when the first entries are as before: a reader may ask for more of them.
             self._changed(key)
 
-    def table_changed(self, table: str, rows: Rows) -> None:
+    def table_changed(self, table: str, keys: Collection[KeyValue]) -> None:
         if not self._partitions:
             # Nothing is rendered, as while a table is read for the first time.
             self._version += 1
             return
-        for key in rows:
+        for key in keys:
             # The table has the row. A copy: to render a result renews the index that these are from.
-            keys = [*self._lookups.lookers(table, key)]
+            lookers = [*self._lookups.lookers(table, key)]
             own = self._partition_of(key)
             if own is not None and self._lookups.looks_at_its_own(table, key, self._partitions[own].seen[key]):
-                keys.append(key)
-            self._render_again(keys)
+                lookers.append(key)
+            self._render_again(lookers)
 
     def partition_ready(self, partition: int) -> None:
         self._partition(partition).ready = True

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from heapq import merge
 from itertools import islice
 from typing import Final
 
 from runtime.copies.copies import Copies
-from runtime.copies.listener import Rows
 from runtime.declaration import Store
 from runtime.keys import KeyValue
 from runtime.records import json_bytes
@@ -73,7 +72,7 @@ class StoredView(LocalView):
             self._read.pop(key, None)
             self._changed(key)
 
-    def table_changed(self, table: str, rows: Rows) -> None:
+    def table_changed(self, table: str, keys: Collection[KeyValue]) -> None:
         """Show no change: these rows look into no table."""
 
     def partition_ready(self, partition: int) -> None:  # noqa: ARG002  # all rows may

@@ -12,6 +12,7 @@ import json
 import struct
 from collections.abc import Callable, Mapping
 from decimal import Decimal
+from functools import cache
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -32,6 +33,8 @@ def _decimal_or_float(text: str) -> Decimal | float:
 
 _DECODER: Final = json.JSONDecoder(parse_float=_decimal_or_float)
 _TEXT: Final = json.JSONEncoder(ensure_ascii=False).encode
+_NAME: Final = cache(_TEXT)
+"""Of the fields that tables declare, which are few."""
 _SPELLED: Final[Mapping[type, Callable[[Any], str]]] = {
     str: _TEXT,
     int: repr,
@@ -60,12 +63,7 @@ class TableRow(NamedTuple):
 
     def encode(self) -> bytes:
         """Return the value that a store keeps."""
-        flags = (self.fields is None) * _DELETE | self.is_elsewhere * _ELSEWHERE
-        head = _HEAD.pack(flags, self.time_ms, self.offset)
-        if self.fields is None:
-            return head
-        fields = [f"{_TEXT(name)}:{_SPELLED[type(value)](value)}" for name, value in self.fields.items()]
-        return head + f"{{{','.join(fields)}}}".encode()
+        return stored(self.fields, self.time_ms, self.offset, is_elsewhere=self.is_elsewhere)
 
     @classmethod
     def decode(cls, value: bytes) -> TableRow:
@@ -73,6 +71,15 @@ class TableRow(NamedTuple):
         flags, time_ms, offset = _HEAD.unpack_from(value)
         fields = None if flags & _DELETE else _fields(value)
         return cls(fields, time_ms, offset, bool(flags & _ELSEWHERE))
+
+
+def stored(fields: Mapping[str, Any] | None, time_ms: int, offset: int, *, is_elsewhere: bool = False) -> bytes:
+    """Return what a store keeps of a row; see `TableRow`."""
+    head = _HEAD.pack((fields is None) * _DELETE | is_elsewhere * _ELSEWHERE, time_ms, offset)
+    if fields is None:
+        return head
+    texts = [f"{_NAME(name)}:{_SPELLED[type(value)](value)}" for name, value in fields.items()]
+    return head + f"{{{','.join(texts)}}}".encode()
 
 
 def _fields(value: bytes) -> Mapping[str, Any]:

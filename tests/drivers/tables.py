@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from runtime import Int64, Key, Table, Text
-from runtime.copies.listener import Rows
 from runtime.copies.store_copy import Shared, UnusableRecords
 from runtime.copies.table_copy import TableCopy
 from runtime.errors import StateUnusable
@@ -104,8 +103,10 @@ class TableDriver:
         store = self.stores.open(SENSORS.topic, partition)
         return TableCopy(self.table, partition, store, self._shared, self._tell, lambda: None)
 
-    def _tell(self, rows: Rows) -> None:
-        self.told |= {row_id: None if row is None else row["name"] for row_id, row in rows.items()}
+    def _tell(self, row_ids: Collection[int]) -> None:
+        for row_id in row_ids:
+            row = self.table.get(row_id)
+            self.told[row_id] = None if row is None else row["name"]
 
 
 class FailingStore:
