@@ -14,6 +14,7 @@ import click
 
 from app.environment import forget_other_sparks, own_modules_first
 from app.errors import BrokerFailed
+from app.loading import loading
 from app.logs import set_up_logging
 from app.signals import exit_on_signals, on_signals
 from runtime.errors import Fix, LeaderboardError
@@ -107,12 +108,14 @@ def demo(port: int, once: bool, topology: str | None, routes: str | None) -> Non
 @_routes
 def serve(instances: int, ends_with_input: bool, topology: str | None, routes: str | None) -> None:
     """Run one instance, or several on this machine, configured by the environment."""
-    settings, application = _chosen(topology, routes)
+    with loading():
+        settings, application = _chosen(topology, routes)
     if instances > 1:
         from app.instance.several import run_several
 
         sys.exit(run_several(settings, instances))
-    from app.instance.service import run_service
+    with loading():
+        from app.instance.service import run_service
 
     run_service(settings, application, ends_with_input=ends_with_input)
 

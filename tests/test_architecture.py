@@ -63,7 +63,7 @@ _API = """
     leaderboard.routes leaderboard.live leaderboard.own
 """
 _APP = """
-    errors environment scratch
+    errors environment scratch loading
     java java.file_lock java.guarded_process java.installed java.jars java.class_data java.broker_handshake java.broker
     kafka_settings settings logs signals
     topologies text_lines load

@@ -9,7 +9,6 @@ Start, so that state on disk is served within moments and Spark is the last to m
 """
 
 import asyncio
-import gc
 import logging
 import sys
 from collections.abc import Mapping
@@ -26,6 +25,7 @@ from app.instance.held_tasks import HeldTasks
 from app.instance.measures import InstanceMeasures
 from app.instance.stream_task import StreamTask
 from app.java.jars import ensure_jars
+from app.loading import leave_to_stay, loading
 from app.server.http_server import HttpServer
 from app.settings import Settings
 from app.signals import stop_at_end_of_input, stop_signal
@@ -168,7 +168,7 @@ class Service:
             self._background.append(asyncio.create_task(self._share(), name="shared port"))
         for task in self._background:
             task.add_done_callback(_log_error)
-        _leave_to_stay()
+        leave_to_stay()
         logger.info("listening on %s:%d as %s", self._settings.host, self._settings.port, self._host)
 
     async def stop(self) -> None:
@@ -228,11 +228,11 @@ class Service:
 
     def _make_stream_thread(self) -> "StreamThread":
         # Late, and in a thread: PySpark takes most of a second to load, and boards are served meanwhile.
-        from app.java.spark_class_data import spark_class_data
-        from runtime.spark.session import SparkSettings
-        from runtime.stream.thread import StreamSettings, StreamThread
+        with loading():
+            from app.java.spark_class_data import spark_class_data
+            from runtime.spark.session import SparkSettings
+            from runtime.stream.thread import StreamSettings, StreamThread
 
-        _leave_to_stay()
         settings = self._settings
         state_dir = settings.state_dir.absolute() / settings.application_id
         jars = ensure_jars()
@@ -284,11 +284,6 @@ def _log_error(task: asyncio.Task[None]) -> None:
     """Log what has ended a task that nobody waits for before the instance stops."""
     if not task.cancelled() and (error := task.exception()) is not None:
         logger.error("the task %r has ended with an error", task.get_name(), exc_info=error)
-
-
-def _leave_to_stay() -> None:
-    """Have no collection of garbage look at what is loaded by now: a full one would stop the instance for 40 ms."""
-    gc.freeze()
 
 
 async def _serve(settings: Settings, application: Application, *, ends_with_input: bool) -> None:
