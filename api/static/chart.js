@@ -16,7 +16,8 @@ export class Chart {
   #element;
   #picked;
   #bars = [];
-  #everyMs = 1;
+  #lengthMs = 1;
+  #areApart = false;
   #at = null; // When the picked window begins; null: the newest one.
   #x = () => 0;
 
@@ -37,9 +38,12 @@ export class Chart {
     this.#bars = [];
   }
 
-  /** Draw bars, ascending: {startMs, value} each, and what else `picked` needs; the value is null where there is none. */
-  show(bars, everyMs) {
-    [this.#bars, this.#everyMs] = [bars, everyMs];
+  /**
+   * Draw bars, ascending: {startMs, untilMs, value} each, and what else `picked` needs; the value is null where there is
+   * none. A bar is about `lengthMs` long. Between bars that are not apart in time some room is left.
+   */
+  show(bars, lengthMs, areApart) {
+    [this.#bars, this.#lengthMs, this.#areApart] = [bars, lengthMs, areApart];
     this.#draw();
   }
 
@@ -57,7 +61,7 @@ export class Chart {
   #pickNear(event) {
     if (!this.#bars.length) return;
     const x = event.clientX - this.#element.getBoundingClientRect().left;
-    const away = ({ startMs }) => Math.abs(this.#x(startMs + this.#everyMs / 2) - x);
+    const away = ({ startMs, untilMs }) => Math.max(this.#x(startMs) - x, x - this.#x(untilMs), 0);
     this.#pick(this.#bars.reduce((near, bar) => (away(bar) < away(near) ? bar : near)).startMs);
   }
 
@@ -88,8 +92,8 @@ export class Chart {
     const ticks = valueTicks(lowest, highest, Math.max(2, Math.floor(height / (3 * em))), least);
     const labels = ticks.map((tick) => numberText(tick, ticks[1] - ticks[0]));
     const frame = { left: (Math.max(...labels.map((label) => label.length), 3) * 0.62 + 0.8) * em, right: width - 1, top: 0.7 * em, bottom: height - 3.1 * em };
-    const toMs = this.#bars.at(-1).startMs + this.#everyMs;
-    const fromMs = Math.min(this.#bars[0].startMs, toMs - FEWEST * this.#everyMs);
+    const toMs = this.#bars.reduce((latest, { untilMs }) => Math.max(latest, untilMs), -Infinity);
+    const fromMs = Math.min(this.#bars[0].startMs, toMs - FEWEST * this.#lengthMs);
     const [low, high] = [ticks[0], ticks.at(-1)];
     this.#x = (ms) => frame.left + ((ms - fromMs) / (toMs - fromMs)) * (frame.right - frame.left);
     const y = (value) => frame.bottom - ((value - low) / (high - low)) * (frame.bottom - frame.top);
@@ -100,27 +104,27 @@ export class Chart {
     });
     picture.append(...timeAxis(timeTicks(fromMs, toMs, Math.max(1, (frame.right - frame.left) / (7 * em))), this.#x, frame, em));
     picture.append(draw("line", { class: "nothing", x1: frame.left, x2: frame.right, y1: y(0), y2: y(0) }));
-    picture.append(...this.#columns(y, frame.right - frame.left, (toMs - fromMs) / this.#everyMs));
+    picture.append(...this.#columns(y));
     this.#element.replaceChildren(picture);
     this.#tell();
     this.#mark();
   }
 
   /** Return a bar for each window, or for those that would be too narrow by themselves. */
-  #columns(y, width, windows) {
-    const slot = width / windows;
+  #columns(y) {
     const columns = new Map();
-    for (const bar of this.#bars) {
-      const left = slot < BAR_PX + 1 ? Math.floor(this.#x(bar.startMs) / (BAR_PX + 1)) * (BAR_PX + 1) : this.#x(bar.startMs);
-      const column = columns.get(left) ?? { first: bar.startMs, low: 0, high: 0 };
-      column.last = bar.startMs;
-      column.low = Math.min(column.low, bar.value ?? 0);
-      column.high = Math.max(column.high, bar.value ?? 0);
+    for (const { startMs, untilMs, value } of this.#bars) {
+      const [from, until] = [this.#x(startMs), this.#x(untilMs)];
+      const isNarrow = until - from < BAR_PX + 1;
+      const left = isNarrow ? Math.floor(from / (BAR_PX + 1)) * (BAR_PX + 1) : from;
+      const column = columns.get(left) ?? { first: startMs, room: isNarrow ? BAR_PX + 1 : until - from, low: 0, high: 0 };
+      column.last = startMs;
+      column.low = Math.min(column.low, value ?? 0);
+      column.high = Math.max(column.high, value ?? 0);
       columns.set(left, column);
     }
-    const room = Math.max(slot, BAR_PX + 1);
-    const gap = room > 6 ? Math.min(room * 0.2, 12) : 1;
-    return Array.from(columns, ([left, { first, last, low, high }]) => {
+    return Array.from(columns, ([left, { first, last, room, low, high }]) => {
+      const gap = room <= 6 ? 1 : this.#areApart ? 0 : Math.min(room * 0.2, 12);
       // Also of a zero something is seen: there is a row.
       const [top, bottom] = [Math.min(y(high), y(0) - 1), Math.max(y(low), y(0) + 1)];
       return draw("rect", { class: "bar", x: left + gap / 2, y: top, width: room - gap, height: bottom - top, "data-first": first, "data-last": last });

@@ -260,7 +260,7 @@ export class Stores {
     this.#explain("");
     const columns = columnsOf(store, rows.map(([, row]) => row));
     const classes = columns.map((name) => classOf(store, name));
-    showHead([store.key.name, ...columns.map((name) => (name === WINDOW ? "window (UTC)" : name))], ["", ...classes]);
+    showHead([store.key.name, ...columns.map((name) => (name === WINDOW ? `${store.window.gap ? "session" : "window"} (UTC)` : name))], ["", ...classes]);
     const body = byId("rows-body");
     const first = !body.childElementCount;
     const old = new Map(Array.from(body.children, (row) => [row.dataset.key, row]));
@@ -332,7 +332,10 @@ function storeRow(name) {
   return make("tr", { "data-store": name }, make("th", { scope: "row" }, make("a", { href: linkTo(name) }, name)), ...cells);
 }
 
-const windowText = (window) => `window of ${window.size}${window.every === window.size ? "" : `, every ${window.every}`}`;
+function windowText({ size, every, gap }) {
+  if (gap) return `session, until nothing came for ${gap}`;
+  return `window of ${size}${every === size ? "" : `, every ${every}`}`;
+}
 
 function fillStoreRow(row, { topic, key, columns, window, count }, isShown) {
   const link = row.querySelector("a");

@@ -1,4 +1,5 @@
-// The windows of one key over time: a chart of one column, and a table of all that the rows say.
+// The windows of one key over time: a chart of one column, and a table of all that the rows say. Sessions are windows
+// that are as long as events come: each is drawn from its begin to its end, and there is none missing between two.
 
 import { Chart } from "./chart.js";
 import { arrange, byId, make, number, plural, say } from "./show.js";
@@ -38,27 +39,34 @@ export class Windows {
 
   #draw() {
     const { window } = this.#store;
-    const everyMs = lengthMs(window.every);
+    const everyMs = window.gap ? null : lengthMs(window.every);
     const columns = columnsOf(this.#store, this.#rows);
     const numeric = columns.filter((name) => isNumeric(this.#store, this.#rows, name));
-    const length = window.every === window.size ? "" : `, one every ${window.every}`;
-    say(byId("windows-text"), `${plural(this.#rows.length, "window")} of ${window.size}${length}. Times are UTC.`);
+    const named = window.gap ? "session" : "window";
+    say(byId("windows-title"), window.gap ? "Sessions" : "Windows");
+    say(byId("windows-caption"), window.gap ? "Sessions that have ended, the newest first" : "Windows with a row, the newest first");
+    say(byId("windows-text"), `${plural(this.#rows.length, named)}${lengthText(window)}. Times are UTC.`);
     choose("windows-column", numeric.map((name) => [name, name]));
     byId("windows-figure").hidden = !numeric.length;
-    byId("windows-chart").setAttribute("aria-label", `${byId("windows-column").value} by window`);
-    if (numeric.length) this.#chart.show(this.#bars(everyMs), everyMs);
+    byId("windows-chart").setAttribute("aria-label", `${byId("windows-column").value} by ${named}`);
+    if (numeric.length) this.#chart.show(this.#bars(everyMs), everyMs ?? lengthMs(window.gap), everyMs === null);
     this.#table(columns, numeric, everyMs);
   }
 
   /** Return the windows of the chart: all, or the newest. */
   #bars(everyMs) {
     const column = byId("windows-column").value;
-    const bars = this.#rows.map((row) => ({ row, startMs: Date.parse(row.windowStart), value: row[column] === null || row[column] === undefined ? null : Number(row[column]) }));
-    const last = bars.at(-1).startMs;
-    const length = (last - bars[0].startMs) / everyMs + 1;
-    choose("windows-span", [["", "All"], ...SPANS.filter((span) => span < length).map((span) => [String(span), `Newest ${span}`])]);
-    const span = Number(byId("windows-span").value) || length;
-    return bars.filter(({ startMs }) => (last - startMs) / everyMs < span);
+    const bars = this.#rows.map((row) => {
+      const startMs = Date.parse(row.windowStart);
+      const value = row[column] === null || row[column] === undefined ? null : Number(row[column]);
+      // Where windows overlap, each stands for the time until the next one begins.
+      return { row, startMs, untilMs: everyMs === null ? Date.parse(row.windowEnd) : startMs + everyMs, value };
+    });
+    const last = bars.length - 1;
+    const back = (index) => (everyMs === null ? last - index : (bars[last].startMs - bars[index].startMs) / everyMs);
+    choose("windows-span", [["", "All"], ...SPANS.filter((span) => span <= back(0)).map((span) => [String(span), `Newest ${span}`])]);
+    const span = Number(byId("windows-span").value) || Infinity;
+    return bars.filter((_, index) => back(index) < span);
   }
 
   #tellPicked({ row, value }) {
@@ -69,7 +77,7 @@ export class Windows {
     return `${column} ${cellText(row[column])}, ${spanText(row, "to ")} UTC`;
   }
 
-  /** Show the newest windows, and between them how many have no row. */
+  /** Show the newest windows, and between them how many have no row: `everyMs` is null where any may be there or not. */
   #table(columns, numeric, everyMs) {
     const classes = columns.map((name) => (numeric.includes(name) ? "number" : ""));
     const head = byId("windows-head");
@@ -87,7 +95,7 @@ export class Windows {
     let after = null; // When the window begins that stands above.
     for (const row of this.#rows.slice(-TABLE_MOST).reverse()) {
       const startMs = Date.parse(row.windowStart);
-      const lacking = after === null ? 0 : Math.round((after - startMs) / everyMs) - 1;
+      const lacking = after === null || everyMs === null ? 0 : Math.round((after - startMs) / everyMs) - 1;
       if (lacking > 0) elements.push(gapRow(old, `${startMs}+${lacking}`, lacking, columns.length + 2));
       elements.push(windowRow(old, row, columns, classes, !first));
       after = startMs;
@@ -96,6 +104,11 @@ export class Windows {
     const rest = this.#rows.length - TABLE_MOST;
     say(byId("windows-rest"), rest > 0 ? `The newest ${number(TABLE_MOST)} of ${number(this.#rows.length)}. ` : "");
   }
+}
+
+function lengthText({ size, every, gap }) {
+  if (gap) return `; one ends when nothing comes for ${gap}`;
+  return ` of ${size}${every === size ? "" : `, one every ${every}`}`;
 }
 
 function gapRow(old, key, lacking, span) {

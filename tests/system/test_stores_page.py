@@ -12,6 +12,7 @@ from tests.drivers.browser import ELEMENT, Browser
 from tests.drivers.changing_view import instance
 from tests.drivers.declared import leaderboard
 from tests.drivers.fake_view import board_of
+from topology.paid_orders import PAID_ORDERS
 from topology.word_count import WORD_COUNT
 
 pytestmark = pytest.mark.system
@@ -83,6 +84,35 @@ def test_thousands_of_rows_come_a_page_at_a_time(browser: Browser) -> None:
         browser.type("w0199")
         browser.wait_for(f"{LISTED}.length === 10", "those that begin so")
         assert browser.run("return document.querySelector('#rows-next').hidden")
+
+
+def paid_order(order: int, method: str, paid: float) -> dict[str, object]:
+    """Return a row of an order and its payment."""
+    return {"order_id": order, "customer_id": 2**53 + order, "amount": 49.99, "method": method, "paid": paid}
+
+
+def test_a_row_of_streams_that_are_joined_has_the_columns_of_both_at_any_width(browser: Browser) -> None:
+    rows = {1001: paid_order(1001, "card", 25.9), 1005: paid_order(1005, "voucher", 40)}
+    with instance(rows, PAID_ORDERS) as (url, view):
+        fits = "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
+        for width in (2560, 390):
+            browser.look(width=width, height=1000)
+            browser.open("about:blank")
+            browser.open(url)
+            browser.wait_for(f"{LISTED}.join() === '1001,1005'", "both are listed")
+            columns = "return [...document.querySelectorAll('#rows-head th')].map(cell => cell.textContent)"
+            assert browser.run(columns) == ["order_id", "customer_id", "amount", "method", "paid"]
+            assert browser.run(f"return {fits}"), width
+            browser.open(f"{url}/#/topology")
+            browser.wait_for("document.querySelector('.diagram').naturalWidth > 0", "the picture is there")
+            assert browser.run(f"return {fits}"), width
+            assert "join streams" in browser.run("return document.querySelector('#topology pre').textContent")
+            browser.open(f"{url}/#/stores/paid-orders-store/keys/1005")
+            value = "document.querySelector('#row-values [data-name={}] dd')?.textContent"
+            browser.wait_for(f"{value.format('customer_id')} === '{2**53 + 1005}'", "it is open, to the last digit")
+            assert browser.run(f"return {fits}"), width
+            view.change(1005, paid_order(1005, f"card {width}", 9.99))
+            browser.wait_for(f"{value.format('method')} === 'card {width}'", "it changes")
 
 
 def test_the_page_of_a_topology_of_its_own_shows_its_stores_too(browser: Browser) -> None:

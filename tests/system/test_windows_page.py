@@ -16,6 +16,7 @@ from tests.drivers import page_checks
 from tests.drivers.browser import ELEMENT, Browser
 from tests.drivers.changing_view import instance
 from topology.browser_windows import BROWSER_WINDOWS
+from topology.sessions import SESSIONS
 
 pytestmark = pytest.mark.system
 
@@ -208,6 +209,49 @@ def test_hundreds_of_windows_are_turned_over_and_drawn(browser: Browser) -> None
             "choice.dispatchEvent(new Event('change'))"
         )
         browser.wait_for(f"{BARS}.length === 30", "the newest ones alone")
+
+
+def session(key: str, begin_s: float, end_s: float, actions: int) -> tuple[WindowKey, Any]:
+    """Return a row of a session that began and ended so many seconds after nine."""
+    start_ms, end_ms = (NINE + round(each * 1000) for each in (begin_s, end_s))
+    times = {"windowStart": time_text(start_ms), "windowEnd": time_text(end_ms)}
+    return WindowKey(key, start_ms), {"browserHash": key, **times, "actions": actions}
+
+
+def test_sessions_are_drawn_as_long_as_they_were(browser: Browser) -> None:
+    rows = dict([session("b1", 0, 100, 9), session("b1", 500, 900, 41), session("b2", 3.5, 33.5, 1)])
+    with instance(rows, SESSIONS) as (url, view):
+        browser.open(url)
+        browser.wait_for(f"{LISTED}.length === 3", "all are listed")
+        assert browser.run(f"return {LISTED}")[2] == ["b2", "2025-11-25 09:00:03.500 \u2013\u00a009:00:33.500", "1"]
+        head = "return [...document.querySelectorAll('#rows-head th')].map(cell => cell.textContent)"
+        assert browser.run(head) == ["browserHash", "session (UTC)", "actions"]
+        assert "browserHash: text, session, until nothing came for 30 seconds" in browser.run(
+            "return document.querySelector('#stores-rows').innerText"
+        )
+        browser.run("document.querySelector('#rows-body a').click()")
+        browser.wait_for(f"{BARS}.length === 2", "the sessions of a key")
+        assert browser.run("return document.querySelector('#windows-title').textContent") == "Sessions"
+        assert browser.run("return document.querySelector('#windows-text').textContent") == (
+            "2 sessions; one ends when nothing comes for 30 seconds. Times are UTC."
+        )
+        assert browser.run(f"return {TABLE}") == [
+            ["2025-11-25 09:08:20", "41", "2025-11-25 09:15:00"],
+            ["2025-11-25 09:00:00", "9", "2025-11-25 09:01:40"],
+        ]
+        (chart,) = browser.elements("#windows-chart")
+        assert browser.label(chart) == "actions by session"
+        edges = f"{BARS}.map(bar => [Number(bar.getAttribute('x')), Number(bar.getAttribute('width'))])"
+        (first_x, first), (second_x, second) = browser.run(f"return {edges}")
+        assert second / first == pytest.approx(4, rel=0.02)
+        assert (second_x - first_x) / first == pytest.approx(5, rel=0.02)
+
+        view.change(*session("b1", 1000, 1030, 2))
+        browser.wait_for(f"{PICKED} === '2' && {BARS}.length === 3", "another one has ended")
+        browser.run(f"{CHART}.focus()")
+        browser.press("ArrowLeft")
+        told = f"return {CHART}.getAttribute('aria-valuetext')"
+        assert browser.run(told) == "actions 41, 2025-11-25 09:08:20 to 09:15:00 UTC"
 
 
 OVERLAPS = """
