@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-from runtime.durations import NO_GRACE, seconds_of
+from runtime.durations import NO_GRACE, check_lengths, seconds_of
 from runtime.errors import DeclarationError
 from runtime.kafka.partitioner import partition_by_part, partition_for
 from runtime.keys import Int64, Key, KeyType, KeyValue, Text
@@ -255,12 +255,7 @@ class Joined:
             raise DeclarationError(f"{self._said} on {self.on}, which is {' and '.join(types)}: give it one type")
         if twice := (self.left.columns.keys() & self.right.columns.keys()) - {self.on}:
             raise DeclarationError(f"{self._said} with column {min(twice)} in both: give one of them another name")
-        for name in ("within", "grace"):
-            given = getattr(self, name)
-            if seconds_of(given) is None and (name, given) != ("grace", NO_GRACE):
-                raise DeclarationError(
-                    f'{self._said} with {name} {given!r}: give a length of time, as "30 seconds" or "5 minutes"'
-                )
+        check_lengths(f"{self._said} with", self, ("within", "grace"))
 
     @property
     def sides(self) -> tuple[Stream, Stream]:

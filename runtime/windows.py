@@ -17,7 +17,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, NamedTuple
 
-from runtime.durations import NO_GRACE, seconds_of
+from runtime.durations import NO_GRACE, check_lengths, seconds_of
 from runtime.errors import DeclarationError, InvalidRecord
 from runtime.keys import Int64, KeyType, KeyValue
 from runtime.records import parse_id
@@ -70,12 +70,7 @@ class Windows(ABC):
     """The attributes that are lengths of time."""
 
     def __post_init__(self) -> None:
-        for name in self.lengths:
-            given = getattr(self, name)
-            if seconds_of(given) is None and (name, given) != ("grace", NO_GRACE):
-                raise DeclarationError(
-                    f'{self} has {name} {given!r}: give a length of time, as "5 seconds", "10 minutes" or "1 day"'
-                )
+        check_lengths(f"{self} has", self, self.lengths)
         self._check()
         if self.grace_ms > self.keep_ms:
             raise DeclarationError(
