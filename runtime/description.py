@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Final, Literal, NamedTuple
 
 from runtime.declaration import Store, Stream, Table, Topology
+from runtime.windows import Session
 
 Kind = Literal["stream", "table", "step", "sink", "store", "reader"]
 
@@ -57,8 +58,9 @@ class Description(NamedTuple):
     summary: str
 
 
-# Neither is the name of a topic, which has no spaces.
+# None is the name of a topic, which has no spaces.
 _READ: Final = "read records"
+_JOIN: Final = "join streams"
 _ANSWER: Final = "interactive queries"
 
 
@@ -71,12 +73,14 @@ def describe(topology: Topology) -> Description:
         *(_stream(source, number) for number, source in enumerate(sources)),
         *(_table(table, -1 - number) for number, table in enumerate(tables)),
         Node(_READ, "step", "drop the unusable", f"what cannot be used goes to {invalid}"),
+        *_join(topology),
         *(node for branch in branches for node in branch.nodes),
         *(_table_store(table, -1 - number) for number, table in enumerate(tables)),
         Node(_ANSWER, "reader", "get, range, all", "rows, over HTTP at any instance"),
     )
     flows = (
         *((source.topic, _READ) for source in sources),
+        *((_READ, node.name) for node in _join(topology)),
         *(flow for branch in branches for flow in branch.flows),
         *((table.topic, _stored(table)) for table in tables),
         *((_stored(table), _ANSWER) for table in tables),
@@ -89,16 +93,25 @@ def _stream(source: Stream, lane: int) -> Node:
     return Node(source.topic, "stream", "stream", f"stream                 {columns}", lane)
 
 
+def _join(topology: Topology) -> tuple[Node, ...]:
+    join = topology.join
+    if join is None:
+        return ()
+    text = f"by {join.on}, each two within {join.within} of each other"
+    return (Node(_JOIN, "step", f"by {join.on}, in {join.within}", text),)
+
+
 class _Branch(NamedTuple):
     nodes: tuple[Node, ...]
     flows: tuple[Flow, ...]
 
 
 def _branch(topology: Topology, number: int) -> _Branch:
-    """Return the way from what is read to one store."""
+    """Return the way from what is read, or joined, to one store."""
     store = topology.stores[number]
     nodes = tuple(_way(topology, store, number))
-    ways = (_READ, *(node.name for node in nodes), _ANSWER)
+    first = _READ if topology.join is None else _JOIN
+    ways = (first, *(node.name for node in nodes), _ANSWER)
     joined = ((table.topic, nodes[0].name) for table in topology.joined(store).values())
     return _Branch(nodes, (*pairwise(ways), *joined))
 
@@ -108,13 +121,29 @@ def _way(topology: Topology, store: Store, number: int) -> Iterator[Node]:
     key = store.key.name
     if store.rows is not None:
         yield Node(f"make rows{nth}", "step", store.rows.__name__, _first_line(store), number, store.rows.__name__)
-    yield Node(f"aggregate rows{nth}", "step", f"by {key}", f"by {key}: {_values(store)}", number)
-    yield Node(f"merge seed{nth}", "step", "from before", "the rows that the generation began with", number)
-    yield Node(store.topic, "sink", "compacted", f"compacted, by {key}", number)
+    of = _of(store)
+    if store.of_join:
+        text = f"by {key}, one of each two, which the copies merge: {_values(store)}"
+        yield Node(f"make results{nth}", "step", f"by {key}", text, number)
+    else:
+        if store.final:
+            text = "events of sessions that are written already"
+            yield Node(f"leave out ended{nth}", "step", "from before", text, number)
+        yield Node(f"aggregate rows{nth}", "step", f"by {of}", f"by {of}: {_values(store)}", number)
+    if not store.final:
+        yield Node(f"merge seed{nth}", "step", "from before", "the rows that the generation began with", number)
+    yield Node(store.topic, "sink", "compacted", f"compacted, by {of}", number)
     # A store may be called as its topic is.
     name = store.name if store.name not in topology.topics else f"store {store.name}"
-    text = f"a row for each {key}, a partition's active and standby instances"
+    text = f"a row for each {of}, a partition's active and standby instances"
     yield Node(name, "store", "by partition", text, number)
+
+
+def _of(store: Store) -> str:
+    """Return what tells rows apart."""
+    if store.window is None:
+        return store.key.name
+    return f"{store.key.name} and {'session' if isinstance(store.window, Session) else 'window'}"
 
 
 def _first_line(store: Store) -> str:
@@ -143,15 +172,16 @@ def _table_store(table: Table, lane: int) -> Node:
 
 
 def _summary(topology: Topology) -> str:
-    kept = " and ".join(f"by {store.key.name} on the topic {store.topic}" for store in topology.stores)
+    kept = " and ".join(f"by {_of(store)} on the topic {store.topic}" for store in topology.stores)
     looked_up = " and from the tables" if topology.tables else ""
-    at_pace = "" if topology.every_s is None else f", at most once in {topology.pace} for each key"
+    at_pace = "" if topology.every_s is None else f", at most once in {topology.pace}"
+    of_each = "" if topology.every_s is None or any(store.final for store in topology.stores) else " for each key"
     records = " and ".join(topology.source_topics)
     join = topology.join
     joined = "" if join is None else f", joined by {join.on} where they are within {join.within} of each other,"
     added_up = "added up" if join is None else "merged"
     follows = (
-        f"Records of {records}{joined} become rows, which are {added_up} {kept}{at_pace}. Every instance fills"
+        f"Records of {records}{joined} become rows, which are {added_up} {kept}{at_pace}{of_each}. Every instance fills"
         f" its stores from there{looked_up}, and answers queries from them."
     )
     return f"{topology.about} {follows}".strip()

@@ -11,6 +11,8 @@ from runtime import Count, Int64, Key, PlainText, Store, Stream, Table, Text, To
 from runtime.description import describe
 from runtime.diagram import ranks, text
 from tests.drivers.descriptions import check_flows, check_mermaid, check_picture, check_text
+from topology.paid_orders import PAID_ORDERS
+from topology.sessions import SESSIONS
 from topology.word_count import WORD_COUNT
 
 
@@ -29,7 +31,7 @@ BUSY = Topology(
     ],
 )
 TWO = replace(WORD_COUNT, name="two-sources", source=[WORD_COUNT.events, Stream("more-lines", PlainText())])
-DESCRIPTIONS = [describe(WORD_COUNT), describe(BUSY), describe(TWO)]
+DESCRIPTIONS = [describe(WORD_COUNT), describe(BUSY), describe(TWO), describe(PAID_ORDERS), describe(SESSIONS)]
 
 each_description = pytest.mark.parametrize("description", DESCRIPTIONS, ids=lambda description: description.name)
 
@@ -61,6 +63,26 @@ def test_a_table_stands_before_what_joins_it_and_flows_into_its_store() -> None:
     assert {("towns", "make rows 1"), ("towns", "store towns"), ("people", "store people")} <= set(description.flows)
     assert rank["towns"] < rank["make rows 1"]
     assert not any(source == "people" and target.startswith("make") for source, target in description.flows)
+
+
+def test_two_streams_are_read_and_then_joined() -> None:
+    description = describe(PAID_ORDERS)
+    rank = ranks(description)
+    streams = [node.name for node in description.nodes if node.kind == "stream"]
+    assert streams == ["orders-topic", "payments-topic"]
+    assert {*((stream, "read records") for stream in streams), ("read records", "join streams")} < {*description.flows}
+    (join,) = [node for node in description.nodes if node.name == "join streams"]
+    assert join.text == "by order_id, each two within 5 minutes of each other"
+    assert rank["read records"] < rank["join streams"] < rank["make results"]
+    assert ("read records", "make results") not in description.flows
+
+
+def test_a_row_is_said_to_be_of_a_session_and_those_that_have_ended_are_left_out_before() -> None:
+    description = describe(SESSIONS)
+    said = {node.name: node.text for node in description.nodes}
+    assert said["aggregate rows"] == "by browserHash and session: actions (Count)"
+    assert said["sessions-store"].startswith("a row for each browserHash and session, ")
+    assert ranks(description)["leave out ended"] < ranks(description)["aggregate rows"]
 
 
 def test_the_text_says_what_a_store_is_made_of() -> None:
