@@ -40,6 +40,11 @@ _AGAIN_MOST_S: Final = 2.0
 _STAYS_S: Final = 5.0
 """How long a standby here is followed that is not current: when Kafka is slow, thousands of streams would move at once,
 and back a moment later."""
+_AT_EACH_CHANGE_BYTES: Final = 32 * 1024
+"""Up to this size one key's row is read at each change."""
+_BYTES_PER_S: Final = 512 * 1024
+"""A longer one, the list of very many windows, is read so seldom that no more comes of it. All of it is made anew each
+time, 0.1 s for a megabyte in which nothing else is answered, and goes to every reader."""
 
 
 class Follower:
@@ -79,6 +84,8 @@ class Follower:
         self._source: Local | HostInfo | None = None
         self._task: asyncio.Task[None] | None = None
         self._again: asyncio.TimerHandle | None = None
+        self._rest: asyncio.TimerHandle | None = None
+        self._has_changed = False
         self._current_at_s = 0.0
         self._unreadable = False
         self._unreached = False
@@ -118,7 +125,10 @@ class Follower:
         self._leave_source()
 
     def changed(self, key: KeyValue) -> None:
-        """Take a row from this instance's copy."""
+        """Take a row from this instance's copy: now, or after a long one together with what changes until then."""
+        if self._rest is not None:
+            self._has_changed = True
+            return
         status = self._view.status(self.partition)
         # An emptied store is being filled again: what it does not have is not gone.
         if not status.can_answer:
@@ -130,6 +140,14 @@ class Follower:
             return
         self._feed.reached(self.partition, status.position, status.topic_id)
         self._feed.put(self.partition, key, row)
+        if self.key is not None and row is not None and len(row.body) > _AT_EACH_CHANGE_BYTES:
+            self._rest = asyncio.get_running_loop().call_later(len(row.body) / _BYTES_PER_S, self._end_rest, key)
+
+    def _end_rest(self, key: KeyValue) -> None:
+        self._rest = None
+        if self._has_changed:
+            self._has_changed = False
+            self.changed(key)
 
     def _first_choice(self) -> Local | HostInfo | None:
         status, now_s = self._view.status(self.partition), time.monotonic()
@@ -144,9 +162,11 @@ class Follower:
 
     def _leave_source(self) -> None:
         self.is_local = False
-        if self._again is not None:
-            self._again.cancel()
-            self._again = None
+        for timer in (self._again, self._rest):
+            if timer is not None:
+                timer.cancel()
+        self._again = self._rest = None
+        self._has_changed = False
         task, self._task = self._task, None
         if task is not None:
             task.cancel()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 from urllib.parse import quote
 
@@ -299,6 +300,26 @@ async def test_a_span_of_a_key_is_followed(cluster: Cluster) -> None:
     fresh = row_of("b1", NINE + 12_000)
     cluster.change(WindowKey("b1", NINE + 12_000), fresh, at=[active])
     assert (await events.take(1))[0].data == [fresh]
+    await events.stream.leave()
+
+
+async def test_of_a_long_list_what_changes_soon_after_it_was_sent_comes_together() -> None:
+    many = 8_000
+    cluster = windows({WindowKey("b1", NINE + 2_000 * each): row_of("b1", NINE + 2_000 * each) for each in range(many)})
+    active, _, other = cluster.holders(WindowKey("b1", NINE))
+    events = await cluster.events(f"{path_of('b1')}/events", at=other)
+    assert len((await events.take(1))[0].data) == many
+
+    def change(number: int, actions: int) -> None:
+        start_ms = NINE + 2_000 * number
+        cluster.change(WindowKey("b1", start_ms), row_of("b1", start_ms, actions), at=[active])
+
+    change(0, 2)
+    assert [row["actions"] for row in (await events.take(1))[0].data[:2]] == [2, 1], "the first change comes at once"
+    for number in range(50):
+        change(number, 3)
+        await asyncio.sleep(0)
+    assert [row["actions"] for row in (await events.take(1))[0].data[:51]] == [3] * 50 + [1], "the others come together"
     await events.stream.leave()
 
 
