@@ -9,14 +9,16 @@ from pathlib import Path
 
 
 class CheckpointFiles:
-    """A checkpoint in a local directory.
+    """The checkpoint of one store in a local directory.
 
     Args:
         path: what the checkpoint URI names.
+        store: the name of the store.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, store: str = "leader-boards") -> None:
         self.path = path
+        self._store = store
 
     @property
     def uri(self) -> str:
@@ -26,13 +28,17 @@ class CheckpointFiles:
     @property
     def generation(self) -> int:
         """The number of the newest generation, 0 without one."""
-        found = [int(each.parent.name.removeprefix("generation-")) for each in self.path.glob("*/generation.json")]
-        return max(found, default=0)
+        return max(self._generations(), default=0)
 
     @property
     def newest(self) -> Path:
-        """The directory of the newest generation."""
-        return self.path / f"generation-{self.generation}"
+        """The directory of the newest generation; of one that is not there before the first."""
+        return max(self._generations().items(), default=(0, self.path / "none"))[1]
+
+    def _generations(self) -> dict[int, Path]:
+        """Return the directories of those that count, by number: each is called by it and by whose it is."""
+        manifests = self.path.glob(f"{self._store}-v*/generation-*-*/generation.json")
+        return {int(each.parent.name.split("-")[1]): each.parent for each in manifests}
 
     @property
     def commits(self) -> int:
@@ -45,12 +51,12 @@ class CheckpointFiles:
         times_s = [each.stat().st_mtime for each in logged[-3:]]
         return max((later - earlier for earlier, later in itertools.pairwise(times_s)), default=0.0)
 
-    def committed(self) -> dict[int, int]:
-        """Return the offset of each partition up to which scores are read, none before the first commit."""
+    def committed(self, topic: str = "score-events") -> dict[int, int]:
+        """Return the offset of each partition up to which a topic is read, none before the first commit."""
         if not self.commits:
             return {}
         last = self.newest / "query/offsets" / str(self.commits - 1)
-        offsets = json.loads(last.read_text().splitlines()[-1])["score-events"]
+        offsets = json.loads(last.read_text().splitlines()[-1])[topic]
         return {int(partition): int(offset) for partition, offset in offsets.items()}
 
     def lose(self) -> None:

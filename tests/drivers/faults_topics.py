@@ -59,8 +59,12 @@ class Topics:
 
     def truncate(self, name: str) -> None:
         """Delete every record that a topic holds now, as retention would."""
-        ends = asyncio.run(self._ends(name, self.partitions(name)))
-        self._administer(lambda admin: admin.delete_records({at: RecordsToDelete(end) for at, end in ends.items()}))
+        ends = {TopicPartition(name, partition): RecordsToDelete(end) for partition, end in self.ends(name).items()}
+        self._administer(lambda admin: admin.delete_records(ends))
+
+    def ends(self, name: str) -> dict[int, int]:
+        """Return the offset behind the last record of each partition."""
+        return asyncio.run(self._ends(name, self.partitions(name)))
 
     def keys(self, name: str) -> set[bytes | None]:
         """Return the keys of all records that a topic holds."""
@@ -74,11 +78,10 @@ class Topics:
 
         wait_until(are_led, f"{name} has {partitions} partitions")
 
-    async def _ends(self, name: str, partitions: int) -> dict[TopicPartition, int]:
+    async def _ends(self, name: str, partitions: int) -> dict[int, int]:
         async with AIOKafkaConsumer(bootstrap_servers=self._bootstrap_servers) as consumer:
             wanted = [TopicPartition(name, partition) for partition in range(partitions)]
-            ends: dict[TopicPartition, int] = await consumer.end_offsets(wanted)
-            return ends
+            return {at.partition: end for at, end in (await consumer.end_offsets(wanted)).items()}
 
     def _administer(self, task: Callable[[AIOKafkaAdminClient], Awaitable[Any]]) -> Any:
         async def administer() -> Any:

@@ -7,24 +7,19 @@ from __future__ import annotations
 
 import json
 import random
-import threading
 from collections import defaultdict
 from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import ROUND_HALF_UP, Decimal
-from typing import Any, Self
-
-import httpx
+from typing import Any
 
 from runtime import Average, Count, Hopping, Json, Key, Store, Stream, Sum, Text, Topology
 from runtime import Decimal as DecimalType
 from tests.drivers.faults_events import Event
 from tests.drivers.faults_ledger import Place
 from tests.drivers.instance import Instance
-from tests.drivers.replicas import Replicas
 
 TOPIC = "payments"
-ROWS = "/stores/accounts/keys"
 ACCOUNTS = ["alice", "bob/eve", "carol@home", "dave 🎲", *(f"account {number}" for number in range(40))]
 
 PAYMENTS = Topology(
@@ -56,7 +51,11 @@ class Payments:
         count: how many the broker has.
     """
 
-    topology = PAYMENTS
+    topology: Topology = PAYMENTS
+    declared = f"{__name__}:PAYMENTS"
+    """Where the topology is found."""
+    per_s = 200
+    """How many flow in a second."""
 
     def __init__(self, seed: int) -> None:
         self.count = 0
@@ -84,26 +83,33 @@ class Payments:
     def rows(self) -> list[dict[str, Any]]:
         """Return what every instance has to serve."""
         return [
-            {
-                **dict(zip(("account", "windowStart", "windowEnd"), key, strict=False)),
-                "payments": len(amounts),
-                "total": total,
-                "average": (total / len(amounts)).quantize(Decimal("1.000000"), ROUND_HALF_UP),
-            }
+            {**dict(zip(("account", "windowStart", "windowEnd"), key, strict=False)), **added_up(amounts)}
             for key, amounts in sorted(self._amounts.items(), key=lambda each: [part.encode() for part in each[0]])
-            for total in [sum(amounts, Decimal())]
         ]
+
+    def closing(self) -> list[Event]:
+        """Return what has to be sent when nothing else comes, so that all rows are there."""
+        return []
+
+    def went_back(self, before: dict[str, Any], after: dict[str, Any]) -> bool:
+        """Return whether a row is older than what was served before of the same key."""
+        return bool(after["payments"] < before["payments"])
 
     def are_at(self, instance: Instance) -> bool:
         """Return whether an instance serves exactly these."""
-        answer = instance.get(ROWS)
-        return answer.status_code == 200 and json.loads(answer.text, parse_float=Decimal) == self.rows()
+        return bool(self.served_by(instance) == self.rows())
+
+    def served_by(self, instance: Instance) -> Any:
+        """Return the rows that an instance serves, None when it does not answer."""
+        answer = instance.get(f"/stores/{self.topology.stores[0].name}/keys")
+        return json.loads(answer.text, parse_float=Decimal) if answer.status_code == 200 else None
 
 
 class PaymentsInWindows(Payments):
     """Payments in windows: those of a partition are as many days back as its number, and out of order."""
 
     topology = IN_WINDOWS
+    declared = f"{__name__}:IN_WINDOWS"
 
     def next(self) -> Event:
         """Return the next one."""
@@ -114,59 +120,17 @@ class PaymentsInWindows(Payments):
     def _keys(self, account: str, at_ms: int) -> list[tuple[str, ...]]:
         last = at_ms // 240_000 * 240_000
         starts = [start for start in (last - 480_000, last - 240_000, last) if at_ms < start + 600_000]
-        return [(account, _time(start), _time(start + 600_000)) for start in starts]
+        return [(account, time_of(start), time_of(start + 600_000)) for start in starts]
 
 
-def _time(ms: int) -> str:
-    return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%dT%H:%M:%S}.000Z"
+def added_up(amounts: list[Decimal]) -> dict[str, Any]:
+    """Return the values of a row of these amounts."""
+    total = sum(amounts, Decimal())
+    average = (total / len(amounts)).quantize(Decimal("1.000000"), ROUND_HALF_UP)
+    return {"payments": len(amounts), "total": total, "average": average}
 
 
-class Watching:
-    """Reads from every member the whole time, and notes each count that is lower than one that it has said before.
-
-    A context manager. Of a process that was started anew nothing was read before.
-
-    Args:
-        replicas: the members, as they come and go.
-
-    Attributes:
-        read: how often rows were read.
-        fallen: what was seen to go back: the member, the account, and both counts.
-    """
-
-    def __init__(self, replicas: Replicas) -> None:
-        self.read = 0
-        self.fallen: list[tuple[str, str, int, int]] = []
-        self._replicas = replicas
-        self._said: defaultdict[int, dict[str, int]] = defaultdict(dict)
-        self._end = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name="watching", daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._end.set()
-        self._thread.join()
-
-    def _watch(self) -> None:
-        while not self._end.wait(0.05):
-            for member in list(self._replicas.members):
-                self._read(member)
-
-    def _read(self, member: Instance) -> None:
-        process = member.process.pid
-        try:
-            answer = member.get(ROWS)
-        except httpx.HTTPError:
-            return  # It was killed, or has yet to listen.
-        if answer.status_code != 200 or member.process.pid != process:
-            return
-        self.read += 1
-        said = self._said[process]
-        for row in answer.json():
-            account, count = f"{row['account']} {row.get('windowStart', '')}", row["payments"]
-            if count < said.get(account, 0):
-                self.fallen.append((member.address, account, said[account], count))
-            said[account] = count
+def time_of(ms: int) -> str:
+    """Return an instant as rows have it."""
+    seconds, milliseconds = divmod(ms, 1000)
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{milliseconds:03}Z"

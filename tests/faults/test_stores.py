@@ -1,4 +1,4 @@
-"""Counts, sums and averages of decimals at three instances, also in windows, whatever fails while payments flow."""
+"""Sums, windows, sessions and joins of two streams at three instances, whatever fails while payments flow."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ import pytest
 
 from app.java.broker import Broker
 from runtime.kafka.topics import create_missing, inputs_of, outputs_of
+from tests.drivers.faults_checkpoint import CheckpointFiles
 from tests.drivers.faults_flow import Flow
 from tests.drivers.faults_topics import Topics
 from tests.drivers.faults_world import INTERVAL_S
-from tests.drivers.payments import PAYMENTS, ROWS, TOPIC, Payments, PaymentsInWindows, Watching
+from tests.drivers.final_rows import PaidOrders, PaymentsInSessions
+from tests.drivers.payments import Payments, PaymentsInWindows
 from tests.drivers.ports import free_port
 from tests.drivers.processes import descendants, is_java
 from tests.drivers.replicas import Replicas, until
+from tests.drivers.watching import Watching
 
 pytestmark = pytest.mark.faults
 
-PER_S = 200
 AWAY_S = 5.0
 
 
@@ -51,26 +53,46 @@ class Accounts:
         self.flow.stop()
         until(
             lambda: all(map(self.payments.are_at, self.replicas.members)),
-            lambda: f"every instance has {self.payments.rows()}: {[m.get(ROWS).text for m in self.replicas.members]}",
+            lambda: (
+                f"every instance has {self.payments.rows()}: {[*map(self.payments.served_by, self.replicas.members)]}"
+            ),
+        )
+
+    def wait_for_commit(self) -> None:
+        """Wait until a checkpoint has all that the broker has: what no row is published of is nowhere else."""
+        (store,) = self.payments.topology.stores
+        checkpoint = CheckpointFiles(self.directory / "checkpoint", store.name)
+        topics = Topics(self.broker.bootstrap_servers)
+        ends = {topic: topics.ends(topic) for topic in self.payments.topology.source_topics}
+        until(
+            lambda: all(checkpoint.committed(topic) == of_topic for topic, of_topic in ends.items()),
+            lambda: f"{ends} is committed: {[*map(checkpoint.committed, ends)]}",
         )
 
 
-@pytest.fixture(params=[Payments, PaymentsInWindows], ids=["payments", "payments in windows"])
+KINDS = {
+    "payments": Payments,
+    "payments in windows": PaymentsInWindows,
+    "payments in sessions": PaymentsInSessions,
+    "paid orders": PaidOrders,
+}
+
+
+@pytest.fixture(params=KINDS)
 def accounts(request: pytest.FixtureRequest, tmp_path: Path, seed: int) -> Iterator[Accounts]:
     with Broker(tmp_path / "kafka", free_port()) as broker:
         servers = broker.bootstrap_servers
-        payments: Payments = request.param(seed)
+        payments: Payments = KINDS[request.param](seed)
         topology = payments.topology
         asyncio.run(create_missing(broker.connection, [*inputs_of(topology), *outputs_of(topology)]))
-        named = "PAYMENTS" if topology is PAYMENTS else "IN_WINDOWS"
         settings = {"SESSION_TIMEOUT_MS": 6000, "CHECKPOINT_INTERVAL_S": INTERVAL_S}
         with (
-            Replicas(tmp_path, servers, TOPOLOGY=f"tests.drivers.payments:{named}", **settings) as replicas,
-            Flow(servers, payments, payments, PER_S) as flow,
+            Replicas(tmp_path, servers, TOPOLOGY=payments.declared, **settings) as replicas,
+            Flow(servers, payments, payments, payments.per_s) as flow,
         ):
             replicas.add(3)
             replicas.wait_until_settled()
-            with Watching(replicas) as watching:
+            with Watching(replicas, payments) as watching:
                 flow.start()
                 yield Accounts(tmp_path, broker, replicas, payments, flow, watching)
 
@@ -121,7 +143,11 @@ def state_lost(accounts: Accounts) -> None:
 def old_events_deleted(accounts: Accounts) -> None:
     # What nobody has read may go with them, so all is read; what is committed of it is for the next start to see.
     accounts.settle()
-    Topics(accounts.broker.bootstrap_servers).truncate(TOPIC)
+    if accounts.payments.topology.stores[0].final:
+        accounts.wait_for_commit()
+    topics = Topics(accounts.broker.bootstrap_servers)
+    for topic in accounts.payments.topology.source_topics:
+        topics.truncate(topic)
     accounts.flow.start()
     kill_of_the_instance_with_the_stream(accounts)
 
@@ -137,7 +163,7 @@ FAULTS: list[Callable[[Accounts], None]] = [
 ]
 
 
-def test_sums_after_each_fault(accounts: Accounts, record_property: Callable[[str, object], None]) -> None:
+def test_rows_after_each_fault(accounts: Accounts, record_property: Callable[[str, object], None]) -> None:
     for fault in FAULTS:
         accounts.flow.wait_for(300)
         accounts.replicas.stream_holder.wait_for_real_time()
@@ -146,6 +172,9 @@ def test_sums_after_each_fault(accounts: Accounts, record_property: Callable[[st
         accounts.replicas.wait_until_settled()
         accounts.settle()
         accounts.flow.start()
-    record_property("note", f"{accounts.payments.count:,} payments, exact after each of {len(FAULTS)} faults")
-    record_property("note", f"{accounts.watching.read:,} reads, none below one before")
+    accounts.flow.stop()
+    accounts.flow.send(accounts.payments.closing())
+    accounts.settle()
+    record_property("note", f"{accounts.payments.count:,} records, exact after each of {len(FAULTS)} faults")
+    record_property("note", f"{accounts.watching.read:,} reads, none of a row of before")
     assert accounts.watching.fallen == []
