@@ -23,6 +23,7 @@ from runtime.kafka.ids import topic_ids
 from runtime.kafka.offsets import topic_offsets
 from runtime.kafka.topics import create_missing, inputs_of, outputs_of
 from runtime.results import Result, merge, parse
+from runtime.windows import STREAM_TIME_KEY, stream_time_of
 from tests.drivers.faults_topics import Topics
 from tests.drivers.raw_records import RawRecord, send_raw
 from tests.drivers.topic_reader import read_topic
@@ -172,6 +173,14 @@ class Counted:
     def records(self, store: Store | None = None) -> list[Any]:
         """Return the records on a store's topic; by default of the first."""
         return read_topic(self.kafka, (store or self.topology.stores[0]).topic)
+
+    def told_ms(self, store: Store | None = None) -> int:
+        """Return how far the events of a store with windows have come, as its topic tells; 0 where it does not.
+
+        In milliseconds from 1970.
+        """
+        told = [stream_time_of(each.headers) for each in self.records(store) if each.key == STREAM_TIME_KEY]
+        return max(told, default=0)
 
     def counts(self, store: Store | None = None) -> Counter[str]:
         """Return the counts that a copy has which reads the topic from its beginning."""

@@ -66,7 +66,7 @@ def _kill_at(method: str, of_class: type) -> None:
     setattr(of_class, method, killed)
 
 
-WORDS_WINDOW = Hopping("10 seconds", "5 seconds", keep="20 seconds")
+WORDS_WINDOW = Hopping("10 seconds", "5 seconds", keep="20 seconds", grace="5 seconds")
 
 
 def words_in_windows(name: str) -> Topology:

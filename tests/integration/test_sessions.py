@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.java.broker import Broker
-from runtime.windows import STREAM_TIME_KEY, WindowKey, ms_of, stream_time_of
+from runtime.windows import STREAM_TIME_KEY, WindowKey, ms_of
 from tests.drivers.counted import Counted, merged
 from tests.drivers.paced_topologies import Event, ended, sessions
 from tests.drivers.raw_records import RawRecord, send_raw
@@ -43,11 +43,7 @@ class Scene:
     def until_told(self) -> None:
         """Wait until it is told on the topic how far the events have come."""
         newest_ms = max(each.at_ms for each in self.events)
-
-        def told() -> int:
-            records = [each for each in self.world.records() if each.key == STREAM_TIME_KEY]
-            return max((stream_time_of(each.headers) for each in records), default=0)
-
+        told = self.world.told_ms
         wait_until(
             lambda: told() == newest_ms, lambda: f"stream time is told: {told()}, to be {newest_ms}", every_s=0.2
         )

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from app.java.broker import Broker
-from runtime.windows import STREAM_TIME_KEY, stream_time_of
 from tests.drivers.counted import Counted
 from tests.drivers.stream_process import SHORT_S, StreamProcess, running
 from tests.drivers.word_topologies import WORDS_WINDOW, windows_of, words_in_windows
@@ -48,8 +47,7 @@ class Scene:
     @property
     def stream_ms(self) -> int:
         """The stream time that was told."""
-        told = [stream_time_of(record.headers) for record in self.world.records() if record.key == STREAM_TIME_KEY]
-        return max(told, default=0)
+        return self.world.told_ms()
 
 
 @pytest.mark.system

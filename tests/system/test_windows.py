@@ -12,7 +12,7 @@ from urllib.parse import quote
 import pytest
 
 from app.java.broker import Broker
-from runtime.windows import ms_of
+from runtime.windows import ms_of, time_text
 from tests.drivers.command import run_command
 from tests.drivers.counted import Counted
 from tests.drivers.instance import Instance
@@ -138,3 +138,64 @@ def test_windows_stay_alike_while_nothing_comes_also_where_they_are_restored(lin
         lambda: all(map(lines.are_at, replicas.members)),
         lambda: f"{lines.kept}: {[m.get(ROWS).text[:600] for m in replicas.members]}",
     )
+
+
+def test_a_window_is_answered_as_promised_at_its_end_and_at_the_ends_of_grace_and_keep(
+    lines: Lines, replicas: Replicas
+) -> None:
+    world, size_ms, keep_ms, grace_ms = lines.world, WORDS_WINDOW.size_ms, WORDS_WINDOW.keep_ms, WORDS_WINDOW.grace_ms
+    start_ms = (lines.at_ms // STEP_MS + 2) * STEP_MS
+    # What is sent lies in this window and in the one before.
+    before_ms, end_ms = start_ms - STEP_MS, start_ms + size_ms
+    count = 0
+
+    def tell_time(at_ms: int) -> None:
+        """Have stream time come to an instant, for Spark and for the copies."""
+        lines.at_ms = at_ms
+
+        def is_told() -> bool:
+            # Spark's bound moves with a batch that brings something.
+            world.send(f"{at_ms} tick", at_ms=at_ms)
+            return world.told_ms() == at_ms
+
+        until(is_told, lambda: f"{at_ms} is told: {world.told_ms()}")
+
+    def say_it() -> None:
+        world.send(f"{start_ms} clock", at_ms=start_ms)
+
+    def answers() -> set[tuple[int, str]]:
+        return {(answer.status_code, answer.text) for m in replicas.members for answer in [m.get(f"{ROWS}/clock")]}
+
+    def served(*starts: int) -> set[tuple[int, str]]:
+        times = [(time_text(each), time_text(each + size_ms)) for each in starts]
+        rows = [{"word": "clock", "windowStart": s, "windowEnd": e, "count": count} for s, e in times]
+        return {(200, json.dumps(rows, separators=(",", ":")))}
+
+    def until_served(*starts: int) -> None:
+        """Wait until every instance serves these windows, with all that was said."""
+        until(lambda: answers() == served(*starts), lambda: f"{answers()}, to be {served(*starts)}")
+
+    for at_ms in (
+        start_ms, end_ms - 1, end_ms, end_ms + 1, end_ms + grace_ms - 1, end_ms + grace_ms, end_ms + grace_ms + 1
+    ):  # fmt: skip
+        world.send(f"{at_ms} tick", at_ms=at_ms)
+        say_it()
+        count += 1
+        until_served(before_ms, start_ms)
+    tell_time(end_ms + keep_ms - 1)
+    say_it()
+    count += 1
+    until_served(start_ms)
+    tell_time(end_ms + keep_ms)
+    until(lambda: {status for status, _ in answers()} == {404}, lambda: f"it is let go: {answers()}")
+    late = late_rows(replicas)
+    say_it()
+    until(lambda: late_rows(replicas) == late + 2, lambda: f"both are too late: {late_rows(replicas)}, before {late}")
+    tell_time(end_ms + keep_ms + 1)
+    assert {status for status, _ in answers()} == {404}
+
+
+def late_rows(replicas: Replicas) -> float:
+    """Return how many rows have come too late, as the instance with the stream says."""
+    text = replicas.stream_holder.get("/metrics").text
+    return float(re.findall(r"^leaderboard_late_rows_total (.*)$", text, re.MULTILINE)[0])
