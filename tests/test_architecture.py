@@ -55,7 +55,7 @@ _API = """
     live live.event_stream live.feed
     components
     cluster.peers cluster.self_check
-    reads.demand reads.gather reads.one_row live.follower live.feeds live.events
+    reads.told reads.demand reads.gather reads.one_row live.follower live.feeds live.events
     operate operate.operations operate.declared operate.examples operate.metric_names
     http.front http.observed
     serving reads.internal reads.stores reads.tables operate.metrics own operate.page main
