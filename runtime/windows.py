@@ -105,6 +105,11 @@ class Windows(ABC):
     def least_ms(self) -> int:
         """How long a window is, or where that differs at least, in milliseconds."""
 
+    @property
+    def overlap(self) -> bool:
+        """Whether an event lies in several windows."""
+        return False
+
     @abstractmethod
     def end_ms(self, start_ms: int, row: Mapping[str, Any] = _NO_ROW) -> int:
         """Return when a window ends, in milliseconds from 1970.
@@ -155,6 +160,10 @@ class EqualWindows(Windows):
     def every_ms(self) -> int:
         """How long after one window the next begins, in milliseconds."""
         return _ms(self.every)
+
+    @property
+    def overlap(self) -> bool:
+        return self.every_ms < self.size_ms
 
     @property
     def late_ms(self) -> int:

@@ -32,9 +32,18 @@ def read_options(kafka: KafkaConnection) -> dict[str, str]:
     return _prefixed(_client(kafka) | idle) | own
 
 
-def write_options(kafka: KafkaConnection) -> dict[str, str]:
-    """Return the options of Spark's sink, but for where it writes."""
-    limits = {"max.block.ms": str(_all_servers_ms(kafka)), "delivery.timeout.ms": str(_DELIVERY_MS)}
+def write_options(kafka: KafkaConnection, linger_ms: int = 0) -> dict[str, str]:
+    """Return the options of Spark's sink, but for where it writes.
+
+    Args:
+        kafka: where the brokers are.
+        linger_ms: how long a record may wait for others that go with it, in milliseconds.
+    """
+    limits = {
+        "max.block.ms": str(_all_servers_ms(kafka)),
+        "delivery.timeout.ms": str(_DELIVERY_MS),
+        "linger.ms": str(linger_ms),
+    }
     return _prefixed(_client(kafka) | limits)
 
 

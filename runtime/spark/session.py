@@ -270,7 +270,15 @@ class Spark:
         )
 
     def start_query(
-        self, name: str, results: DataFrame, topic: str, checkpoint: str, *, mode: str, trigger: Mapping[str, Any]
+        self,
+        name: str,
+        results: DataFrame,
+        topic: str,
+        checkpoint: str,
+        *,
+        mode: str,
+        trigger: Mapping[str, Any],
+        linger_ms: int = 0,
     ) -> StreamingQuery:
         """Start writing results to their topic.
 
@@ -281,10 +289,11 @@ class Spark:
             checkpoint: URI of the query's checkpoint.
             mode: "update" writes a row whenever it changes, "append" once, when it cannot change any more.
             trigger: as `DataStreamWriter.trigger` takes it.
+            linger_ms: how long a result may wait for others that go with it, in milliseconds.
         """
         for setting, value in checkpoint_conf(checkpoint).items():
             self.session.conf.set(setting, value)
-        writer = results.writeStream.format("kafka").options(**write_options(self.settings.kafka))
+        writer = results.writeStream.format("kafka").options(**write_options(self.settings.kafka, linger_ms))
         writer = writer.option("topic", topic).option("checkpointLocation", checkpoint)
         return writer.outputMode(mode).queryName(name).trigger(**trigger).start()
 
@@ -435,6 +444,10 @@ def _conf(settings: SparkSettings, slots: int, shuffle_partitions: int) -> dict[
         "spark.sql.streaming.stopTimeout": "60s",
         # Each table that is broadcast takes a page of its own, for each batch anew: 32 MB by default.
         "spark.buffer.pageSize": "1m",
+        # Windows that have passed leave the state beside the rows that come, and not all of them between two batches.
+        "spark.sql.streaming.statefulOperator.incrementalCleanupFactor": "2",
+        # A state of some hundred thousand rows does not fit into the 8 MB that are the default; a small one takes none.
+        f"{state_store}.rocksdb.blockCacheSizeMB": "32",
         # What real-time mode asks of the state, from the first batch on.
         f"{state_store}.providerClass": ("org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"),
         f"{state_store}.checkpointFormatVersion": "2",

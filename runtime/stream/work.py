@@ -29,6 +29,7 @@ T = TypeVar("T")
 
 _CATCH_UP: Final = {"availableNow": True}
 _APART: Final = "apart"
+_LINGER_MS: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +177,17 @@ class Work:
         name = f"{self.topology.name}-{self.store.name}"
         # What does not change is written when that is certain.
         mode = "append" if self.store.final else "update"
-        query = self.spark.start_query(name, results, self.store.topic, checkpoint, mode=mode, trigger=trigger)
+        # An event in several windows makes as many results at once: they go together.
+        several = self.store.window is not None and self.store.window.overlap
+        query = self.spark.start_query(
+            name,
+            results,
+            self.store.topic,
+            checkpoint,
+            mode=mode,
+            trigger=trigger,
+            linger_ms=_LINGER_MS if several else 0,
+        )
         return StreamQuery(query)
 
     def plan_end_of_sessions(self, newest_ms: int | None) -> bool:
