@@ -20,11 +20,13 @@ from api.live.feeds import Feeds
 from api.reads.framing import Rows
 from api.reads.gather import Gather
 from api.reads.one_row import OneRow
+from api.reads.ranks import RankPaths, Ranks
 from api.reads.told import Told
 from runtime.cluster.host_metadata import HostInfo
 from runtime.declaration import Store
 from runtime.errors import Fix, InvalidRecord
 from runtime.keys import KeyValue
+from runtime.serving.ranked_view import RankedView
 from runtime.serving.view import View
 
 
@@ -100,6 +102,31 @@ class ServedStore:
         )
 
 
+class ServedRanking(ServedStore):
+    """Where the rows of one store stand.
+
+    Args:
+        view: what this instance's copies say of each row.
+        components: what the instance answers with.
+        peers: the other instances.
+
+    Attributes:
+        ranked: the same view, with all that it can be asked.
+    """
+
+    def __init__(self, view: RankedView, components: Components, peers: Peers) -> None:
+        super().__init__(view, components, peers)
+        self.ranked = view
+
+    def ranks(self, paths: RankPaths) -> Ranks:
+        """Return what answers routes about ranks.
+
+        Args:
+            paths: what these routes are called, and what is said where there is nothing.
+        """
+        return Ranks(self.ranked, self._router, self._peers, self._told, paths)
+
+
 @dataclass(frozen=True, slots=True)
 class Serving:
     """What one application answers from.
@@ -108,6 +135,7 @@ class Serving:
         components: what the instance answers with.
         peers: the other instances.
         stores: in the order in which the topology declares them, by name.
+        rankings: where rows of stores stand, by the name of the store.
         delivery: makes answers about rows ready to be sent.
         traffic: counts answers and open streams.
     """
@@ -115,6 +143,7 @@ class Serving:
     components: Components
     peers: Peers
     stores: Mapping[str, ServedStore]
+    rankings: Mapping[str, ServedRanking]
     delivery: Delivery
     traffic: Traffic
 
@@ -130,7 +159,8 @@ class Serving:
             store.name: ServedStore(components.stores[store.name], components, peers)
             for store in components.topology.stores
         }
-        return cls(components, peers, stores, Delivery(components.sharing), Traffic())
+        rankings = {name: ServedRanking(view, components, peers) for name, view in components.rankings.items()}
+        return cls(components, peers, stores, rankings, Delivery(components.sharing), Traffic())
 
 
 def _address(info: HostInfo) -> Address:

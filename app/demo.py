@@ -57,6 +57,7 @@ def run_demo(given: Settings, application: Application, *, port: int, once: bool
             settings = Settings(
                 topology=given.topology,
                 routes=given.routes,
+                ranks=given.ranks,
                 bootstrap_servers=broker.bootstrap_servers,
                 kafka_security_protocol="PLAINTEXT",
                 host=_HOST,

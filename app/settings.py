@@ -188,6 +188,10 @@ class Settings(BaseSettings):
         description="how long a silent instance stays a member, milliseconds, 1000 to 2147483647",
     )
     depth: int = Field(10, ge=1, le=100, description="most entries served for a board, 1 to 100")
+    ranks: bool = Field(
+        False,
+        description="whether the best scores of each player are kept and ranked, of the leaderboard, true or false",
+    )
     checkpoint_interval_s: int = Field(
         60, ge=5, le=_INT32_MAX, description="length of a real-time batch, seconds, 5 to 2147483647"
     )

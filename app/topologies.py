@@ -65,32 +65,36 @@ class Application:
     has_boards: bool = False
 
 
-def load_application(name: str, routes: str = "", *, depth: int) -> Application:
+def load_application(name: str, routes: str = "", *, depth: int, ranks: bool = False) -> Application:
     """Return the application of a topology.
 
     Args:
         name: a short name, or `module:NAME`.
         routes: `module:NAME` of what makes routes of its own, in place of those that come with a short name.
         depth: the most entries served of a board, for the leaderboard.
+        ranks: whether the leaderboard has ranks of players.
 
     Raises:
         SetupError: there is no such topology, or its module cannot be loaded.
         DeclarationError: the topology declares what cannot run.
     """
-    application = _leaderboard(depth) if name == LEADERBOARD else _plain(_topology(name))
+    application = _leaderboard(depth, ranks=ranks) if name == LEADERBOARD else _plain(_topology(name))
     return replace(application, routes=_routes(routes)) if routes else application
 
 
-def _leaderboard(depth: int) -> Application:
+def _leaderboard(depth: int, *, ranks: bool) -> Application:
     from topology.leaderboard.board import leaderboard
-    from topology.leaderboard.description import DESCRIPTION
+    from topology.leaderboard.description import DESCRIPTION, WITH_RANKS
 
     return Application(
-        leaderboard(depth),
-        DESCRIPTION,
+        leaderboard(depth, ranks=ranks),
+        WITH_RANKS if ranks else DESCRIPTION,
         samples=Path(),
         routes=_leaderboard_routes,
-        shown=("/leaderboard", "/leaderboard/1", "/leaderboard/1/100", "/leaderboard/count"),
+        shown=(
+            *("/leaderboard", "/leaderboard/1", "/leaderboard/1/100", "/leaderboard/count"),
+            *(("/leaderboard/1/players/3?around=2", "/leaderboard/1/players?page_size=5") if ranks else ()),
+        ),
         has_boards=True,
     )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from runtime.declaration import REAL_TIME, Joined, Json, Limits, PlainText, Row, Store, Stream, Table, Tables, Topology
 from runtime.keys import Int64, Key, Text
+from runtime.ranking import Ranking, Standing
 from runtime.rows import each_distinct
 from runtime.types import Boolean, Decimal, Double, Timestamp
 from runtime.values import Average, Count, Latest, Max, Min, Recent, Sum, Value, Values
@@ -31,9 +32,11 @@ __all__ = [
     "Max",
     "Min",
     "PlainText",
+    "Ranking",
     "Recent",
     "Row",
     "Session",
+    "Standing",
     "Store",
     "Stream",
     "Sum",

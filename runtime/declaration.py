@@ -20,6 +20,7 @@ from runtime.durations import NO_GRACE, check_lengths, seconds_of
 from runtime.errors import DeclarationError
 from runtime.kafka.partitioner import partition_by_part, partition_for
 from runtime.keys import Int64, Key, KeyType, KeyValue, Text
+from runtime.ranking import Ranking
 from runtime.types import FIELD_DIGITS, Boolean, ColumnType, Decimal, Double, Timestamp
 from runtime.values import Fields, Value, Values
 from runtime.windows import WINDOW_END, WINDOW_START, Session, SessionEnd, Windows, window_key
@@ -151,6 +152,7 @@ class Stream:
     def __post_init__(self) -> None:
         _check(_TOPIC, self.topic, "the topic of a Stream")
         if self.key is not None:
+            _check_one_part(self.key, f"stream {self.topic}")
             _check_source_column(self.key.name, f"the key of stream {self.topic}")
             if self.key.name in self.format.columns:
                 raise DeclarationError(
@@ -201,6 +203,7 @@ class Table:
 
     def __post_init__(self) -> None:
         _check(_TOPIC, self.topic, "the topic of a Table")
+        _check_one_part(self.key, f"table {self.topic}")
         for name in (self.key.name, *self.fields):
             _check(_COLUMN, name, f"a column of table {self.topic}")
         if not self.fields:
@@ -313,7 +316,8 @@ class Store:
         rows: a pure function from the source's columns to rows, each with the key, `at` and what the values are made
             of. Beside the source it is given the tables that its further parameters are named for (`-` as `_`). Left
             out: the source's own columns.
-        key: what tells rows apart.
+        key: what tells rows apart; one of two parts, as in `Key("city", Text) / Key("year", Int64)`, has all rows of
+            the first part in one partition.
         values: named values, or one that is the whole record.
         show: a pure function of a row and the tables as they are now to what is served, or None to hide it. Left out:
             the row itself.
@@ -323,6 +327,7 @@ class Store:
         partitions: how many the result topic gets where it does not exist.
         window: the stretches of event time of which each has a row of its own, `Tumbling`, `Hopping` or `Session`; left
             out where a key has one row.
+        ranking: how rows with the same first part of the key are ranked, where they are.
         of_join: whether its rows are of two streams that are joined; its topology knows.
     """
 
@@ -337,16 +342,23 @@ class Store:
     version: int = 1
     partitions: int = 4
     window: Windows | None = None
+    ranking: Ranking | None = None
     of_join: bool = field(default=False, repr=False)
 
     def __post_init__(self) -> None:
         _check(_NAME, self.name, "the name of a Store")
         _check(_TOPIC, self.topic, f"the topic of store {self.name}")
-        _check(_COLUMN, self.key.name, f"the key of store {self.name}")
+        for column in self.key.columns:
+            _check(_COLUMN, column.name, f"the key of store {self.name}")
         if not isinstance(self.values, Values):
             self._check_fields(self.values)
         if self.window is not None:
             self._check_window(self.window)
+        if self.ranking is not None and [part.type for part in self.key.parts[1:]] != [Int64]:
+            raise DeclarationError(
+                f"store {self.name} has a ranking and the key {self.key.name}: give it a key of two parts, of which the"
+                " second one is an Int64"
+            )
         if self.limits is not None and self.show is None:
             raise DeclarationError(f"store {self.name} has limits and no show: only what show returns can be a list")
 
@@ -355,8 +367,9 @@ class Store:
             raise DeclarationError(f'store {self.name} has no values: name at least one, as in {{"count": Count()}}')
         for name in values:
             _check(_COLUMN, name, f"a value of store {self.name}")
-        if self.key.name in values:
-            raise DeclarationError(f"store {self.name} has a value {self.key.name}, as its key: give it another name")
+        for column in self.key.columns:
+            if column.name in values:
+                raise DeclarationError(f"store {self.name} has a value {column.name}, as its key: give it another name")
 
     def _check_window(self, window: object) -> None:
         if not isinstance(window, Windows):
@@ -366,6 +379,8 @@ class Store:
             )
         if isinstance(window, Session) and isinstance(self.values, Values):
             raise DeclarationError(f"store {self.name} has sessions and {self.values!r}: give its values names")
+        if self.key.parts:
+            raise DeclarationError(f"store {self.name} has windows and a key of two parts: give it one of both")
         for name in {WINDOW_START, WINDOW_END} & {self.key.name, *self.record.columns, *self._names}:
             raise DeclarationError(f"store {self.name} has a column {name}, as its windows: give it another name")
         if self.limits is not None:
@@ -385,13 +400,20 @@ class Store:
         return row_key if self.window is None else row_key.key
 
     def partition_for(self, key: KeyValue, partitions: int) -> int:
-        """Return the partition that all rows of a key are in.
+        """Return the partition that all rows of a key are in, of one of two parts all that have the first part.
 
         Args:
             key: of the store, without a window.
             partitions: how many the result topic has, at least 1.
         """
+        if self.key.parts:
+            return partition_by_part(key.first, partitions)
         return (partition_for if self.window is None else partition_by_part)(key, partitions)
+
+    @property
+    def by_part(self) -> bool:
+        """Whether a part of what tells its rows apart says the partition, and not all of it."""
+        return self.window is not None or bool(self.key.parts)
 
     @property
     def final(self) -> bool:
@@ -571,11 +593,14 @@ class Topology:
                 f"store {store.name} has sessions, of which a row comes when they have ended, and topology {self.name}"
                 ' runs in real time: give the topology pace="1 second"'
             )
+        if store.ranking is not None:
+            self._check_ranking(store, store.ranking)
         if self.join is not None:
             self._check_joined(store)
         if store.rows is None:
             columns = self.columns
-            for name, wanted in {store.key.name: "", **store.record.columns}.items():
+            of_key = dict.fromkeys((column.name for column in store.key.columns), "")
+            for name, wanted in {**of_key, **store.record.columns}.items():
                 if name not in columns:
                     there = ", ".join(columns)
                     raise DeclarationError(
@@ -587,6 +612,15 @@ class Topology:
                         f"store {store.name} wants column {name} as {wanted}, and {self._read} has it as"
                         f" {columns[name]}: leave its type to the source, or make another column in rows"
                     )
+
+    def _check_ranking(self, store: Store, ranking: Ranking) -> None:
+        tables = {table.topic: table for table in self.tables}
+        for part, topic in zip(store.key.parts, (ranking.first_in, ranking.second_in), strict=True):
+            if topic is not None and (topic not in tables or tables[topic].key.type != part.type):
+                raise DeclarationError(
+                    f"the ranking of store {store.name} looks for {part.name} in {topic}, which is no table with such a"
+                    " key: name one, or None"
+                )
 
     def _check_joined(self, store: Store) -> None:
         values = store.values if isinstance(store.values, Mapping) else {"": store.values}
@@ -636,6 +670,11 @@ def _check_source_column(name: str, what: str) -> None:
     _check(_COLUMN, name, what)
     if name == "at" or name.startswith("__"):
         raise DeclarationError(f"{what} is {name!r}: at, and what begins with __, are columns of the runtime's own")
+
+
+def _check_one_part(key: Key, what: str) -> None:
+    if key.parts:
+        raise DeclarationError(f"{what} has a key of two parts, {key.name}: only stores have such keys")
 
 
 def _check(pattern: re.Pattern[str], text: object, what: str) -> None:

@@ -64,7 +64,7 @@ class ColumnType:
     published: str
 
     def __repr__(self) -> str:
-        return _NAMES[self.name]
+        return _NAMES.get(self.name, self.name)
 
 
 def check_integer(value: Any) -> int:

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 from runtime.durations import NO_GRACE, check_lengths, seconds_of
 from runtime.errors import DeclarationError, InvalidRecord
-from runtime.keys import Int64, KeyType, KeyValue
+from runtime.keys import Int64, KeyType, KeyValue, first_bytes, key_of_first_bytes
 from runtime.records import parse_id
 from runtime.types import FIRST_MS, LAST_MS, ColumnType, Timestamp, check_timestamp
 from runtime.values import Max
@@ -33,8 +33,6 @@ _MOST_OF_ONE: Final = 1_000
 _NO_ROW: Final[Mapping[str, Any]] = MappingProxyType({})
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _START_BYTES: Final = 8
-_END_OF_KEY: Final = b"\x00\x00"
-_NUL: Final = b"\x00\x01"
 
 
 STREAM_TIME_KEY: Final = b"@"
@@ -308,10 +306,10 @@ def window_key(of: KeyType, windows: Windows) -> KeyType:
         return WindowKey(of.parse(key), start_ms)
 
     def encode(key: WindowKey) -> bytes:
-        return _first_bytes(of, key.key) + Int64.encode(key.start_ms)
+        return first_bytes(of, key.key) + Int64.encode(key.start_ms)
 
     def decode(encoded: bytes) -> WindowKey:
-        return WindowKey(_key_of(of, encoded[:-_START_BYTES]), Int64.decode(encoded[-_START_BYTES:]))
+        return WindowKey(key_of_first_bytes(of, encoded[:-_START_BYTES]), Int64.decode(encoded[-_START_BYTES:]))
 
     return replace(
         of,
@@ -363,20 +361,6 @@ def stream_time_of(headers: Iterable[tuple[str, bytes]]) -> int:
         InvalidRecord: they tell none.
     """
     return parse_id((dict(headers).get(STREAM_TIME) or b"").decode("ascii", "replace"))
-
-
-def _first_bytes(of: KeyType, key: KeyValue) -> bytes:
-    # All keys of integers are of one length. A text ends with two zeros, which stand before whatever a longer one has.
-    encoded = of.encode(key)
-    return encoded if of is Int64 else encoded.replace(b"\x00", _NUL) + _END_OF_KEY
-
-
-def _key_of(of: KeyType, encoded: bytes) -> KeyValue:
-    if of is Int64:
-        return of.decode(encoded)
-    if not encoded.endswith(_END_OF_KEY):
-        raise ValueError(f"{encoded!r} is no key of a window")
-    return of.decode(encoded[: -len(_END_OF_KEY)].replace(_NUL, b"\x00"))
 
 
 def _ms(text: str) -> int:

@@ -16,7 +16,8 @@ PACKAGES = ("runtime", "topology", "api", "app")
 """A package may import from itself and from those before it."""
 
 _RUNTIME = """
-    errors durations records types keys values.base values.fields values.of_columns values.accumulators values.lattices
+    errors durations records types ordered_bytes ranking keys
+    values.base values.fields values.of_columns values.accumulators values.lattices
     values results rows histogram windows
     kafka kafka.connection kafka.errors kafka.any_records kafka.ids kafka.partitioner kafka.inspected kafka.clients
     kafka.offsets kafka.unreadable kafka.record_times
@@ -36,13 +37,15 @@ _RUNTIME = """
     copies.materializer
     cluster cluster.host_metadata cluster.members cluster.assignor cluster.group_protocol cluster.membership
     serving serving.position serving.view serving.looked_at serving.local_view serving.stored_view serving.rendered_view
+    serving.orders serving.ranked_view
     serving.table_view serving.windowed_view serving.views
     serving.in_memory
     testing.frames testing.session testing.driver testing.values testing
 """
 _TOPOLOGY = """
     leaderboard leaderboard.topics leaderboard.description leaderboard.events leaderboard.first_look
-    leaderboard.query leaderboard.places leaderboard.shown leaderboard.surveys leaderboard.boards
+    leaderboard.query leaderboard.places leaderboard.bests leaderboard.ranks leaderboard.shown
+    leaderboard.surveys leaderboard.boards
     leaderboard.upkeep leaderboard.board
     word_count error_counts logins event_counts patterns sales orders product_counter captcha
     hourly_sales browser_windows sessions paid_orders
@@ -55,12 +58,13 @@ _API = """
     live live.event_stream live.feed
     components
     cluster.peers cluster.self_check
-    reads.told reads.demand reads.gather reads.one_row live.follower live.feeds live.events
+    reads.told reads.demand reads.gather reads.one_copy reads.one_row reads.ranks
+    live.follower live.feeds live.events
     operate operate.operations operate.declared operate.examples operate.metric_names
     http.front http.observed
     serving reads.internal reads.stores reads.tables operate.metrics own operate.page main
     leaderboard leaderboard.schemas leaderboard.parameters leaderboard.problems leaderboard.metric_names
-    leaderboard.routes leaderboard.live leaderboard.own
+    leaderboard.routes leaderboard.ranks leaderboard.live leaderboard.own
 """
 _APP = """
     errors environment scratch loading

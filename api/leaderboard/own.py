@@ -8,6 +8,7 @@ from typing import Final
 from api.leaderboard.live import WORDS, live_routes
 from api.leaderboard.metric_names import METRIC_NAMES
 from api.leaderboard.problems import NoSuchBoard
+from api.leaderboard.ranks import rank_routes
 from api.leaderboard.routes import BOARD_PATH, board_routes, composed
 from api.own import Own, Page
 from api.serving import Serving
@@ -37,6 +38,8 @@ def leaderboard_routes(serving: Serving) -> Own:
         routers=[
             # First: `events` is no product, and no end of a range.
             live_routes(served.feeds(WORDS), serving.traffic, limits),
+            # Before ranges, as `players` is no product either.
+            rank_routes(serving),
             board_routes(serving, served, board, served.gather(composed), limits),
         ],
         rows=[board],

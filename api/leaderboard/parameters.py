@@ -10,8 +10,8 @@ from pydantic import WithJsonSchema
 from api.http.parameters import WHOLE_NUMBER, HowMany, page_size_of
 from runtime.keys import Int64
 
-_ID_SCHEMA: Final = WithJsonSchema(dict(Int64.json_schema))
-_Id = Annotated[int, WHOLE_NUMBER, _ID_SCHEMA]
+ID_SCHEMA: Final = WithJsonSchema(dict(Int64.json_schema))
+_Id = Annotated[int, WHOLE_NUMBER, ID_SCHEMA]
 
 ProductId = Annotated[_Id, Path(alias="productId", description="a product", examples=[1])]
 First = Annotated[_Id, Path(alias="from", description="the lowest product id, inclusive", examples=[1])]
@@ -22,6 +22,6 @@ PageSize = Annotated[
 After = Annotated[
     int | None,
     WHOLE_NUMBER,
-    _ID_SCHEMA,
+    ID_SCHEMA,
     Query(description="only boards above this product id, the last one of the page before; goes with `page_size`"),
 ]

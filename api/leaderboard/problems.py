@@ -15,3 +15,26 @@ class NoSuchBoard(OwnProblem):
             f"Product {product_id} has no board: it is unknown, or has no score of a known player yet."
             " GET /leaderboard lists the boards there are."
         )
+
+
+class NoSuchRank(OwnProblem):
+    """A player holds no rank on a product, or the product is unknown."""
+
+    kind = Kind(404, "no-such-rank", "No such rank")
+
+    def __init__(self, product_id: int, player_id: int | None) -> None:
+        super().__init__(
+            f"Product {product_id} is unknown. GET /tables/products/keys/{product_id} asks for it."
+            if player_id is None
+            else f"Player {player_id} has no rank on product {product_id}: there is no score yet, or the player or the"
+            " product is unknown."
+        )
+
+
+class RanksAreOff(OwnProblem):
+    """The ranks of players are not kept here."""
+
+    kind = Kind(404, "ranks-are-off", "Ranks are off")
+
+    def __init__(self) -> None:
+        super().__init__("Ranks of players are not kept here: LEADERBOARD_RANKS=true turns them on, at every instance.")

@@ -33,3 +33,43 @@ class Entry(Model):
     player_name: str
     game_name: str
     score: float
+
+
+RANK_EXAMPLE: Final[JsonDict] = {
+    "playerId": 3,
+    "playerName": "Isabelle",
+    "score": 4000.0,
+    "rank": 1,
+    "sharedRank": 1,
+    "of": 2,
+    "percentile": 100.0,
+    "entry": "c5a1f0de-0000-4000-8000-000000000001/0/7",
+}
+RANKS_EXAMPLE: Final = [
+    RANK_EXAMPLE,
+    RANK_EXAMPLE
+    | {
+        "playerId": 2,
+        "playerName": "Mitch",
+        "score": 2000.0,
+        "rank": 2,
+        "sharedRank": 2,
+        "percentile": 50.0,
+        "entry": "c5a1f0de-0000-4000-8000-000000000001/1/4",
+    },
+]
+
+
+class Rank(Model):
+    """Where the best score of a player stands among those of all players of a product."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [RANK_EXAMPLE]})
+
+    player_id: int
+    player_name: str
+    score: float
+    rank: int
+    shared_rank: int
+    of: int
+    percentile: float
+    entry: str

@@ -67,11 +67,13 @@ class Feeds:
         self._feeds: dict[Scope, Feed] = {}
         self._kept: dict[Scope, asyncio.TimerHandle] = {}
         self._followers: dict[Scope, list[Follower]] = {}
-        self._by_key: dict[KeyValue, set[Follower]] = {}
+        self._by_group: dict[KeyValue, set[Follower]] = {}
         self._by_partition: dict[int, set[Follower]] = {}
         self._partition_count = 0
         self._seen: dict[int, object] = {}
-        self._dirty: dict[KeyValue, None] = {}
+        # By group, the row that changed last.
+        self._dirty: dict[KeyValue, KeyValue] = {}
+        self._due: list[tuple[Follower, KeyValue]] = []
         self._taking = False
         self._reload = False
         self._look_now = asyncio.Event()
@@ -87,6 +89,8 @@ class Feeds:
             scope: what to read.
             last_event_id: what the reader had last, when it has been here before.
         """
+        # A change of one row may be one of many others, each at its own pace: of such a view nobody is told of all.
+        assert scope.key is not None or not self._view.pace_s, f"{self._view.name} is followed by key"
         feed = self._feeds.get(scope)
         if feed is not None and feed.closed:
             self._close(scope)
@@ -152,6 +156,7 @@ class Feeds:
             self._unwatch()
             self._looking = self._unwatch = None
             self._dirty.clear()
+            self._due.clear()
             self._seen.clear()
 
     def _follow(self, scope: Scope, feed: Feed) -> None:
@@ -181,18 +186,18 @@ class Feeds:
 
     def _index(self, follower: Follower) -> None:
         if follower.key is not None:
-            self._by_key.setdefault(follower.key, set()).add(follower)
+            self._by_group.setdefault(self._view.group_of(follower.key), set()).add(follower)
         else:
             self._by_partition.setdefault(follower.partition, set()).add(follower)
 
     def _unindex(self, follower: Follower) -> None:
         if follower.key is not None:
-            index, key = self._by_key, follower.key
+            index, of = self._by_group, self._view.group_of(follower.key)
         else:
-            index, key = self._by_partition, follower.partition
-        index[key].discard(follower)
-        if not index[key]:
-            del index[key]
+            index, of = self._by_partition, follower.partition
+        index[of].discard(follower)
+        if not index[of]:
+            del index[of]
 
     # What the copies of this instance tell
 
@@ -200,29 +205,38 @@ class Feeds:
         if key is None:
             self._reload = True
             self._look_now.set()
-        elif key in self._by_key or self._by_partition:
-            self._dirty[key] = None
+        elif (group := self._view.group_of(key)) in self._by_group or self._by_partition:
+            self._dirty[group] = key
             if not self._taking:
                 self._taking = True
-                asyncio.get_running_loop().call_soon(self._take_changes)
+                loop, pace_s = asyncio.get_running_loop(), self._view.pace_s
+                if pace_s:
+                    # In no request's context.
+                    loop.call_later(pace_s, self._take_changes, context=Context())
+                else:
+                    loop.call_soon(self._take_changes)
 
     def _take_changes(self) -> None:
         until = time.monotonic() + _SLICE_S
         try:
-            while self._dirty and time.monotonic() < until:
-                key, _ = self._dirty.popitem()
-                for follower in self._followers_of(key):
-                    if follower.is_local:
-                        follower.changed(key)
+            while (self._dirty or self._due) and time.monotonic() < until:
+                if not self._due:
+                    self._due = self._followers_of(*self._dirty.popitem())
+                    continue
+                follower, key = self._due.pop()
+                if follower.is_local:
+                    follower.changed(key)
         finally:
             # Also after an error, or no change would be taken any more.
-            self._taking = bool(self._dirty)
+            self._taking = bool(self._dirty or self._due)
             if self._taking:
                 asyncio.get_running_loop().call_soon(self._take_changes)
 
-    def _followers_of(self, key: KeyValue) -> list[Follower]:
-        partition = self._view.partition_for(key)
-        return [*self._by_key.get(key, ()), *self._by_partition.get(partition, ())]
+    def _followers_of(self, group: KeyValue, key: KeyValue) -> list[tuple[Follower, KeyValue]]:
+        """Return who has to look at which row, where one of a group has changed."""
+        of_all = self._by_partition.get(self._view.partition_for(key), ())
+        of_one = ((each, each.key) for each in self._by_group.get(group, ()))
+        return [*of_one, *((each, key) for each in of_all)]
 
     # Who is the first choice
 
@@ -272,6 +286,6 @@ class Feeds:
         store = self._view.store.name
         if scope.key is not None:
             return OneKey(self._words, store)
-        # A window has no JSON of its own: its key's text in the topic names it.
-        name_of = as_it_is if self._view.store.window is None else self._view.key_type.text
+        # A window, and a key of two parts, have no JSON of their own: the key's text in the topic names them.
+        name_of = self._view.key_type.text if self._view.store.by_part else as_it_is
         return AllKeys(self._words, store, uuid.uuid4().hex[:12], name_of)

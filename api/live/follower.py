@@ -219,7 +219,7 @@ class Follower:
         stream = _PeerStream(self._feed, self.partition, key_type)
         key = "" if self.key is None else f"&key={encoded(key_type.text(self.key))}"
         at_least = self._feed.positions.get(self.partition, 0)
-        internal = f"/internal/stores/{self._view.store.name}/events"
+        internal = f"/internal/stores/{self._view.name}/events"
         target = f"{internal}?partition={self.partition}{query_of(self._cut)}{key}&at_least={at_least}&tells_topic=true"
         was_down = host in self._peers.down.avoided()
         reason = await self._peers.follow(host, target, stream.take)

@@ -81,8 +81,13 @@ def facts_of(topology: Topology, flows: tuple[tuple[str, str], ...]) -> Topology
 
 
 def key_column(key: Key) -> Column:
-    """Return the column that a key is in."""
+    """Return what a key is called, and its type; of one of two parts both names and types, with `/` between."""
     return Column(name=key.name, type=key.type.name)
+
+
+def key_columns(key: Key) -> list[Column]:
+    """Return the columns that a key is in."""
+    return [key_column(column) for column in key.columns]
 
 
 def columns_of(store: Store) -> list[Column]:
@@ -127,7 +132,8 @@ def table_schema(table: Table) -> dict[str, Any]:
 
 
 def _row_schema(key: Key, columns: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    fields = {key.name: key.type.key_schema, **{name: dict(schema) for name, schema in columns.items()}}
+    of_key = {column.name: column.type.key_schema for column in key.columns}
+    fields = {**of_key, **{name: dict(schema) for name, schema in columns.items()}}
     return {"type": "object", "properties": fields, "required": list(fields)}
 
 

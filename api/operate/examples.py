@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from api.http.schemas import Column
-from api.operate.declared import columns_of, key_column, table_columns
+from api.operate.declared import columns_of, key_column, key_columns, table_columns
 from runtime.declaration import Store, Table, Topology
 from runtime.windows import WINDOW_END, WINDOW_START, Windows, time_text
 
@@ -17,11 +17,16 @@ _OF_TYPE: Final[Mapping[str, Any]] = {"integer": 7, "number": 12.5, "boolean": T
 
 
 def example_of(column: Column) -> Any:
-    """Return a value that a column may have.
+    """Return a value that a column may have; of a key of two parts the text.
 
     >>> example_of(Column(name="word", type="text")), example_of(Column(name="count", type="integer"))
     ('word-1', 7)
+    >>> example_of(Column(name="city/year", type="text/integer"))
+    'city-1/7'
     """
+    if "/" in column.type:
+        parts = zip(column.name.split("/"), column.type.split("/"), strict=True)
+        return "/".join(str(example_of(Column(name=name, type=of_type))) for name, of_type in parts)
     return _OF_TYPE.get(column.type, f"{column.name}-1")
 
 
@@ -40,7 +45,7 @@ def example_row(topology: Topology, store: Store) -> Any:
     columns = columns_of(store)
     if not columns:
         return None
-    row = {**_row([key_column(store.key)]), **_times(store.window), **_row(columns)}
+    row = {**_row(key_columns(store.key)), **_times(store.window), **_row(columns)}
     if store.show is None:
         return row
     tables = {table.topic: _OneRow(example_table_row(table)) for table in topology.tables}

@@ -197,7 +197,7 @@ class Gather:
 
     @property
     def _internal(self) -> str:
-        return f"/internal/stores/{self._view.store.name}"
+        return f"/internal/stores/{self._view.name}"
 
     def _rows_question(self, cut: Cut, within: Range) -> _Question[Rows]:
         key_type = self._view.key_type

@@ -132,11 +132,12 @@ def internal_routes(serving: Serving) -> APIRouter:
     """
     router = APIRouter(prefix="/internal", include_in_schema=False, dependencies=[Depends(_only_peers)])
     address = str(serving.components.host)
-    stores = {name: _Parts(served, address) for name, served in serving.stores.items()}
+    every = {served.view.name: served for served in (*serving.stores.values(), *serving.rankings.values())}
+    stores = {name: _Parts(served, address) for name, served in every.items()}
 
     def parts_of(store: str) -> _Parts:
         if store not in stores:
-            raise NoSuchStore(store, stores)
+            raise NoSuchStore(store, serving.stores)
         return stores[store]
 
     @router.get("/stores/{store}/range")
@@ -194,6 +195,8 @@ def internal_routes(serving: Serving) -> APIRouter:
     ) -> Response:
         parts = parts_of(store)
         of = parts.served
+        if key is None and of.view.pace_s:
+            raise InvalidRequest(f"key: {store} is followed by key")
         wanted = None if key is None else of.parsed(key)
         scope = Scope(cut_within(of.store, limit, since, until), wanted, partition, tells_topic)
         status = of.view.status(partition)

@@ -351,7 +351,8 @@ def _range(key_type: KeyType, first: KeyValue | None, last: KeyValue | None, pre
         # Every key begins with nothing.
         return Range(prefix or None, past_prefix(prefix))
     if first is not None and last is not None and first > last:
-        raise InvalidRequest(f"from: {json.dumps(first)} is above to: {json.dumps(last)}; the lower key comes first")
+        above, below = (json.dumps(key_type.text(key) if isinstance(key, tuple) else key) for key in (first, last))
+        raise InvalidRequest(f"from: {above} is above to: {below}; the lower key comes first")
     return inclusive(key_type, first, last)
 
 

@@ -1,7 +1,26 @@
-// What names a row of a store: its key, of a store with windows the key and the window's start: hello@1795622400000.
+// What names a row of a store: its key, of a store with windows the key and the window's start: hello@1795622400000. A
+// key of two parts has a slash between them.
 
 export const isText = ({ key }) => key.type === "text";
-export const isKey = (store, text) => (isText(store) ? text !== "" : /^(0|-?[1-9]\d{0,18})$/.test(text));
+/** Return the names of the columns that a store's key is in. */
+export const columnsOfKey = ({ key }) => key.name.split("/");
+
+const typesOf = ({ key }) => key.type.split("/");
+
+/** Return the parts of a key's text: itself, or two of which one is a number. */
+function partsOf(store, text) {
+  const [type, ...others] = typesOf(store);
+  if (!others.length) return [text];
+  const at = type === "text" ? text.lastIndexOf("/") : text.indexOf("/");
+  return at < 0 ? [text] : [text.slice(0, at), text.slice(at + 1)];
+}
+
+const isPart = (type, text) => (type === "text" ? text !== "" : /^(0|-?[1-9]\d{0,18})$/.test(text));
+
+export function isKey(store, text) {
+  const [types, parts] = [typesOf(store), partsOf(store, text)];
+  return parts.length === types.length && parts.every((part, index) => isPart(types[index], part));
+}
 
 const byNumbers = (a, b) => (BigInt(a) < BigInt(b) ? -1 : Number(a !== b));
 
@@ -14,7 +33,14 @@ function byCodePoints(a, b) {
 }
 
 /** Return the order of the keys of a store. */
-export const orderOfKeys = (store) => (isText(store) ? byCodePoints : byNumbers);
+export function orderOfKeys(store) {
+  const [first, second] = typesOf(store).map((type) => (type === "text" ? byCodePoints : byNumbers));
+  if (!second) return first;
+  return (a, b) => {
+    const [[one, other], [same, further]] = [partsOf(store, a), partsOf(store, b)];
+    return first(one, same) || second(other, further);
+  };
+}
 
 /** Return the key in a row's name. */
 export const keyOf = (store, name) => (store.window ? name.slice(0, name.lastIndexOf("@")) : name);
@@ -30,8 +56,10 @@ export function orderOfNames(store) {
 
 /** Return the name of a row; undefined where a row does not tell. */
 export function nameOf(store, row) {
-  const key = row?.[store.key.name];
-  if (key === undefined || !store.window) return key;
+  const parts = columnsOfKey(store).map((name) => row?.[name]);
+  if (parts.includes(undefined)) return undefined;
+  const key = parts.length > 1 ? parts.join("/") : parts[0];
+  if (!store.window) return key;
   const start = Date.parse(row.windowStart);
   return Number.isNaN(start) ? undefined : `${key}@${start}`;
 }

@@ -4,7 +4,7 @@
 //   #/stores/counts-store/keys/hello     one row, live
 
 import { ask, askJson, isExpected, jsonOf, keepTrying, pause, readAsText, readEvents } from "./ask.js";
-import { isKey, isText, keyOf, nameOf, orderOfKeys, orderOfNames } from "./names.js";
+import { columnsOfKey, isKey, isText, keyOf, nameOf, orderOfKeys, orderOfNames } from "./names.js";
 import { OneRow } from "./row.js";
 import { arrange, byId, make, number, plural, say } from "./show.js";
 import { isOfWindow, spanText } from "./times.js";
@@ -287,7 +287,7 @@ function decoded(text) {
 /** Return the columns beside the key: those of the rows that are objects, else one for the whole row. */
 function columnsOf(store, rows) {
   const names = new Set(rows.filter(isObject).flatMap(Object.keys));
-  names.delete(store.key.name);
+  for (const name of columnsOfKey(store)) names.delete(name);
   if (store.window && names.delete("windowStart") && names.delete("windowEnd")) return [WINDOW, ...names];
   return names.size ? [...names] : ["row"];
 }

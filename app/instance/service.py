@@ -40,7 +40,7 @@ from runtime.copies.producer import ResultProducer
 from runtime.copies.republisher import Republisher
 from runtime.errors import LeaderboardError
 from runtime.kafka.topics import create_missing, outputs_of
-from runtime.serving.views import by_key, tables_of, views_of
+from runtime.serving.views import by_key, rankings_of, tables_of, views_of
 from runtime.spark.native_libraries import directory_for_libraries
 from runtime.stores.directory import StateDirectory
 
@@ -87,6 +87,7 @@ class Service:
         self._join_trouble = ""
         self.copies = Copies(topology, self._stores)
         self._views = views_of(self.copies)
+        self._rankings = rankings_of(self.copies)
         self._producer = ResultProducer(settings.kafka)
         self._republisher = Republisher(self.copies, self._producer.publish)
         self._materializer = Materializer(settings.kafka, self.copies, self._republisher)
@@ -104,7 +105,7 @@ class Service:
             settings=MembershipSettings(
                 session_timeout_ms=settings.session_timeout_ms,
                 num_standby_replicas=settings.num_standby_replicas,
-                fingerprint=_fingerprint({**topology.settings, "NUM_STANDBY_REPLICAS": settings.num_standby_replicas}),
+                fingerprint=_fingerprint(_alike(settings, application)),
                 # The others have as many partitions.
                 topic=topology.stores[0].topic,
             ),
@@ -114,6 +115,7 @@ class Service:
         components = Components(
             topology=topology,
             stores={name: by_key(view) for name, view in self._views.items()},
+            rankings=self._rankings,
             tables=tables_of(self.copies),
             description=application.description,
             cluster=self._membership.current,
@@ -159,6 +161,10 @@ class Service:
         self._checkpoint.start(lambda: loop.call_soon_threadsafe(self._membership.request_rebalance))
         self._background = [
             *(asyncio.create_task(view.keep_warm(), name=f"view of {name}") for name, view in self._views.items()),
+            *(
+                asyncio.create_task(view.keep_warm(), name=f"ranking of {name}")
+                for name, view in self._rankings.items()
+            ),
             asyncio.create_task(self._join(), name="join"),
             asyncio.create_task(self._tasks.look_after(self._membership), name="tasks"),
             asyncio.create_task(self._self_check.run(), name="self-check"),
@@ -273,6 +279,12 @@ def run_service(settings: Settings, application: Application, *, ends_with_input
     ensure_jars()
     sys.setswitchinterval(_HANDS_OVER_WITHIN_S)
     uvloop.run(_serve(settings, application, ends_with_input=ends_with_input))
+
+
+def _alike(settings: Settings, application: Application) -> dict[str, object]:
+    """Return the settings that have to be the same at every instance."""
+    ranks = {"RANKS": "true"} if application.has_boards and settings.ranks else {}
+    return {**application.topology.settings, **ranks, "NUM_STANDBY_REPLICAS": settings.num_standby_replicas}
 
 
 def _fingerprint(settings: Mapping[str, object]) -> str:

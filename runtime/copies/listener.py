@@ -12,8 +12,10 @@ from runtime.results import Result
 class Listener(Protocol):
     """Follows one store, and the tables. Called in the event loop after each write: it must be quick and not raise."""
 
-    def rows_changed(self, partition: int, changes: Mapping[KeyValue, Result | None]) -> None:
-        """Results were written, by key, or deleted where they are None."""
+    def rows_changed(
+        self, partition: int, changes: Mapping[KeyValue, Result | None], before: Mapping[KeyValue, Result | None]
+    ) -> None:
+        """Results were written, by key, or deleted where they are None; `before` has what was there until then."""
 
     def table_changed(self, table: str, keys: Collection[KeyValue]) -> None:
         """Rows of a table, by the name of its topic, came to exist, have other fields, or were deleted."""
@@ -38,9 +40,11 @@ class Followers:
     def __init__(self) -> None:
         self.listeners: list[Listener] = []
 
-    def rows_changed(self, partition: int, changes: Mapping[KeyValue, Result | None]) -> None:
+    def rows_changed(
+        self, partition: int, changes: Mapping[KeyValue, Result | None], before: Mapping[KeyValue, Result | None]
+    ) -> None:
         for listener in self.listeners:
-            listener.rows_changed(partition, changes)
+            listener.rows_changed(partition, changes, before)
 
     def table_changed(self, table: str, keys: Collection[KeyValue]) -> None:
         for listener in self.listeners:

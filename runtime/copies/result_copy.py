@@ -23,7 +23,7 @@ from runtime.windows import STREAM_TIME_KEY, stream_time_of
 logger = logging.getLogger(__name__)
 
 _DATE_BYTES: Final = 8
-"""When a window ends comes first in the calendar of a store, the key of the row behind it."""
+"""When a window ends comes first in the index of a store with windows, the key of the row behind it."""
 
 
 class ResultRecord(NamedTuple):
@@ -85,12 +85,14 @@ class ResultCopy(StoreCopy):
         self.stream_ms: int | None = None
         self._declared = declared
         self._window = declared.window
+        self._by_part = declared.by_part
         self._key_type = declared.row_key
         self._listener = listener
         self._freshness = freshness
         self._changes: dict[KeyValue, Result | None] = {}
+        self._before: dict[KeyValue, Result | None] = {}
         self._to_store: dict[bytes, bytes | None] = {}
-        self._dates: dict[bytes, bool] = {}
+        self._entries: dict[bytes, bool] = {}
         self._added = 0
         self._lacking: dict[KeyValue, _Lacking] = {}
 
@@ -158,8 +160,8 @@ class ResultCopy(StoreCopy):
             return
         # What ends just behind the last one is kept.
         end = Int64.encode(self._window.last_let_go(self.stream_ms) + 1)
-        for date in self.store.dated_before(end):
-            key = self._key_type.decode(date[_DATE_BYTES:])
+        for entry in self.store.indexed(b"", end):
+            key = self._key_type.decode(entry[_DATE_BYTES:])
             yield ResultRecord(self.topic, self.partition, self._key_type.text(key).encode(), None, [])
 
     def record(self, key: KeyValue, partition: int) -> ResultRecord | None:
@@ -211,20 +213,26 @@ class ResultCopy(StoreCopy):
             merged: the result as it is now.
             stored: that as the store keeps it.
         """
+        self._before.setdefault(key, held)
         self._changes[key] = merged
         self._to_store[encoded] = stored
         self._added += (held is None) - (merged is None)
-        if self._window is not None:
-            before, now = self._date(key, encoded, held), self._date(key, encoded, merged)
+        if self._by_part:
+            before, now = self._entry(key, encoded, held), self._entry(key, encoded, merged)
             if before is not None and before != now:
-                self._dates[before] = False
+                self._entries[before] = False
             if now is not None and before != now:
-                self._dates[now] = True
+                self._entries[now] = True
 
-    def _date(self, key: KeyValue, encoded: bytes, result: Result | None) -> bytes | None:
-        """Return what is in the calendar of a result, None when there is none."""
-        if self._window is None or result is None:
+    def _entry(self, key: KeyValue, encoded: bytes, result: Result | None) -> bytes | None:
+        """Return what is in the index of a result, None when there is none: when its window ends, or its second part.
+
+        By the one the windows are found that are let go, by the other the rows of a part that is the second of keys.
+        """
+        if result is None:
             return None
+        if self._window is None:
+            return self._declared.key.turned(key)
         return Int64.encode(self._window.end_ms(key.start_ms, result.values)) + encoded
 
     def _home(self, key: KeyValue, partitions: int) -> int:
@@ -239,15 +247,15 @@ class ResultCopy(StoreCopy):
         earliest_lacking = next(iter(self._lacking.values()), None)
         position = self.position if earliest_lacking is None else earliest_lacking.offset
         fill = self._next_fill(position)
-        self.store.write(self._to_store, fill._replace(rows=fill.rows + self._added), self._dates)
-        changes = self._changes
+        self.store.write(self._to_store, fill._replace(rows=fill.rows + self._added), self._entries)
+        changes, before = self._changes, self._before
         self._discard()
         if changes:
-            self._listener.rows_changed(self.partition, changes)
+            self._listener.rows_changed(self.partition, changes, before)
 
     def _discard(self) -> None:
         # What lacks something goes on lacking it: of a topic that was lost, no record is there to show it again.
-        self._changes, self._to_store, self._dates, self._added = {}, {}, {}, 0
+        self._changes, self._before, self._to_store, self._entries, self._added = {}, {}, {}, {}, 0
 
     def _keys(self) -> Iterator[KeyValue]:
         return (self._key_type.decode(encoded) for encoded, _ in self.store.scan())
@@ -266,7 +274,7 @@ class ResultCopy(StoreCopy):
         except UnicodeEncodeError as error:
             raise InvalidRecord(NOT_UTF8, error) from error
         partitions = self.partition_count or 1
-        home = partition_of_key(given, partitions) if self._window is None else self._home(key, partitions)
+        home = self._home(key, partitions) if self._by_part else partition_of_key(given, partitions)
         if home != self.partition:
             raise InvalidRecord(MISPLACED, f"key {key} in partition {self.partition}")
         return key, encoded

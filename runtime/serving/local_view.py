@@ -78,8 +78,10 @@ class LocalView(View):
     # Following the copies
 
     @abstractmethod
-    def rows_changed(self, partition: int, changes: Mapping[KeyValue, Result | None]) -> None:
-        """Follow results that were written, by key, or deleted where they are None."""
+    def rows_changed(
+        self, partition: int, changes: Mapping[KeyValue, Result | None], before: Mapping[KeyValue, Result | None]
+    ) -> None:
+        """Follow results that were written, by key, or deleted where they are None; `before` has those until then."""
 
     @abstractmethod
     def table_changed(self, table: str, keys: Collection[KeyValue]) -> None:
@@ -104,6 +106,8 @@ class LocalView(View):
 
     def _row(self, key: KeyValue, values: Mapping[str, Any]) -> Row:
         store = self.store
+        if store.key.parts:
+            return {**{part.name: of for part, of in zip(store.key.parts, key, strict=True)}, **values}
         if store.window is None:
             return {store.key.name: key, **values}
         start, end = (time_text(ms) for ms in (key.start_ms, store.window.end_ms(key.start_ms, values)))

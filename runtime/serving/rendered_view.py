@@ -128,7 +128,12 @@ class RenderedView(LocalView):
 
     # Following the copies: called after each write
 
-    def rows_changed(self, partition: int, changes: Mapping[KeyValue, Result | None]) -> None:
+    def rows_changed(
+        self,
+        partition: int,
+        changes: Mapping[KeyValue, Result | None],
+        before: Mapping[KeyValue, Result | None],  # noqa: ARG002  # what was shown is kept
+    ) -> None:
         for key, result in changes.items():
             if result is None or not self._partition(partition).ready:
                 self._forget(partition, key)

@@ -67,7 +67,12 @@ class StoredView(LocalView):
     def shown(self) -> dict[int, int]:
         return {partition: self.count([partition]) for partition in sorted(self._stores)}
 
-    def rows_changed(self, partition: int, changes: Mapping[KeyValue, Result | None]) -> None:  # noqa: ARG002  # stored
+    def rows_changed(
+        self,
+        partition: int,  # noqa: ARG002  # it is stored
+        changes: Mapping[KeyValue, Result | None],
+        before: Mapping[KeyValue, Result | None],  # noqa: ARG002  # it was read, or not
+    ) -> None:
         for key in changes:
             self._read.pop(key, None)
             self._changed(key)

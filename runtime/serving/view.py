@@ -120,6 +120,23 @@ class View(ABC):
         return self.store.key.type
 
     @property
+    def name(self) -> str:
+        """What tells it from other views: the name of the store, which may have several."""
+        return self.store.name
+
+    @property
+    def pace_s(self) -> float:
+        """How long those who follow a row wait until they take its changes, in seconds: 0 to have each at once."""
+        return 0.0
+
+    def group_of(self, key: KeyValue) -> KeyValue:
+        """Return what rows have in common of which one may read differently when another one has changed.
+
+        By default each is by itself.
+        """
+        return key
+
+    @property
     def by_row(self) -> View:
         """The view whose rows are those of the store: itself, but of windows, which are one list a key here."""
         return self

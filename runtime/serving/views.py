@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from runtime.copies.copies import Copies
 from runtime.serving.local_view import LocalView
+from runtime.serving.ranked_view import RankedView
 from runtime.serving.rendered_view import RenderedView
 from runtime.serving.stored_view import StoredView
 from runtime.serving.table_view import TableView
@@ -18,6 +19,14 @@ def views_of(copies: Copies) -> dict[str, LocalView]:
         view = RenderedView(store, copies) if store.show is not None else StoredView(store, copies)
         copies.follow(store.name, view)
         views[store.name] = view
+    return views
+
+
+def rankings_of(copies: Copies) -> dict[str, RankedView]:
+    """Return a view of the ranking of each store that has one, by its name, which follows what this instance holds."""
+    views = {store.name: RankedView(store, copies) for store in copies.topology.stores if store.ranking is not None}
+    for name, view in views.items():
+        copies.follow(name, view)
     return views
 
 

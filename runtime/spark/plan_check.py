@@ -112,7 +112,8 @@ def _check_columns(store: Store, rows: DataFrame, of: str) -> None:
     types = {field.name: field.dataType.simpleString() for field in rows.schema}
     if not types.get("at", "").startswith("struct<source:string,partition:int,offset:bigint"):
         raise DeclarationError(f"{of} have no column at: keep it as it comes, every row says which record it is of")
-    wanted: Mapping[str, str] = {store.key.name: store.key.type.spark, **store.record.columns}
+    of_key = {key.name: key.type.spark for key in store.key.columns}
+    wanted: Mapping[str, str] = {**of_key, **store.record.columns}
     for name, of_type in wanted.items():
         if name not in types:
             raise DeclarationError(

@@ -11,17 +11,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import groupby
-from operator import itemgetter
+from operator import and_, itemgetter
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, GroupedData, Row, Window
 from pyspark.sql import functions as F
 
 from runtime.declaration import Store
-from runtime.keys import Text
+from runtime.keys import Key, Text
 from runtime.results import parse
 from runtime.spark.beside_value import OF_RECORD, declared_name
+from runtime.values.base import TOPIC_ID
 from runtime.windows import STREAM_TIME, STREAM_TIME_KEY, WINDOW_END, EqualWindows, Session, SessionEnd
 
 HEADERS: Final = ("generation", "version", "events", "newest_ms", "offsets")
@@ -40,6 +42,8 @@ _TIME: Final = "__time"
 _AT: Final = "__at_"
 _WINDOW: Final = "__window"
 _KEY_OF_WINDOW: Final = r"(?s)^(.+)@([^@]+)$"
+_KEY_OF_NUMBER_FIRST: Final = r"(?s)^([^/]+)/(.+)$"
+_KEY_OF_TEXT_FIRST: Final = r"(?s)^(.+)/([^/]+)$"
 ENDLESS_MS: Final = 10**13
 """Some three hundred years."""
 _WATERMARKED: Final = "spark.watermarkDelayMs"
@@ -150,12 +154,19 @@ class Results:
             for source, partition, name in self._places()
         ]
         older = [F.lit(None).cast("string").alias(f"{_MADE}older")] if self.keeps_offsets else []
+        rows = self._with_topic_id(rows)
         keyed = rows.where(has_key(self.store))
         of_window = [] if self.store.window is None else [_TIME if self._sessions else _START]
-        return keyed.select(self._key(), *of_window, *made, *offsets, *older, *self.store.record.parts(rows))
+        return keyed.select(*self._keys(), *of_window, *made, *offsets, *older, *self.store.record.parts(rows))
 
-    def of_parts(self, parts: DataFrame) -> DataFrame:
-        """Return what parts add up to, as records of the result topic: see `RECORD`, and `partition` of windows."""
+    def of_parts(self, parts: DataFrame, *, each: bool = False) -> DataFrame:
+        """Return what parts add up to, as records of the result topic: see `RECORD`; `partition` as well where a part
+        of the key says it.
+
+        Args:
+            parts: see `parts`.
+            each: whether each row is a result of its own, as in real time: those that change nothing are left out.
+        """
         made = [F.sum(f"{_MADE}events").alias(f"{_MADE}events"), F.max(f"{_MADE}newest_ms").alias(f"{_MADE}newest_ms")]
         offsets = [F.max(name).alias(name) for name in self._offset_names]
         older = [F.max(f"{_MADE}older").alias(f"{_MADE}older")] if self.keeps_offsets else []
@@ -164,6 +175,11 @@ class Results:
             added = parts.select("*", *self.store.record.of_one_part())
         else:
             added = self._grouped(parts).agg(*made, *offsets, *older, *self.store.record.aggregates())
+        if (changed := self.store.record.changed()) is not None:
+            # Both ways need the same aggregates: Spark leaves out of the state what nobody uses, and they share it. So
+            # a condition that is true of all results is no constant.
+            is_one = F.coalesce(F.col(f"{_MADE}events"), F.lit(0)) >= 0
+            added = added.where(changed if each else changed | is_one)
         if isinstance(self.store.window, Session) and self.stream_ms is not None:
             # All that had ended by then has been written: what is left of such is events that came too late.
             # By what was added up: Spark would look at the end of the window before it has put events together.
@@ -171,20 +187,18 @@ class Results:
             added = added.where(end_ms > self.stream_ms - self.store.window.late_ms)
         # A null is said: a row is served as it stands in a record.
         value = F.to_json(F.struct(*self.store.record.published(self.generation)), {"ignoreNullFields": "false"})
-        key = F.col(self.store.key.name).cast("string")
-        if self.store.window is None:
-            return added.select(key.alias("key"), value.alias("value"), self._headers().alias("headers"))
-        of_window = F.concat(key, F.lit("@"), F.unix_millis(f"{_WINDOW}.start").cast("string"))
-        # All windows of a key in one partition; `runtime.kafka.partitioner.partition_by_part` is the same in Python.
-        partition = (F.crc32(key.cast("binary")) % self.partitions).cast("int")
-        return added.select(
-            of_window.alias("key"), value.alias("value"), self._headers().alias("headers"), partition.alias("partition")
-        )
+        key = _text_of(self.store.key)
+        if self.store.window is not None:
+            key = F.concat(key, F.lit("@"), F.unix_millis(f"{_WINDOW}.start").cast("string"))
+        # All rows of a part in one partition; `runtime.kafka.partitioner.partition_by_part` is the same in Python.
+        part = F.col(self.store.key.columns[0].name).cast("string").cast("binary")
+        partition = [(F.crc32(part) % self.partitions).cast("int").alias("partition")] if self.store.by_part else []
+        return added.select(key.alias("key"), value.alias("value"), self._headers().alias("headers"), *partition)
 
     def _grouped(self, parts: DataFrame) -> GroupedData:
         window = self.store.window
         if window is None:
-            return parts.groupBy(self.store.key.name)
+            return parts.groupBy(*keys_of(self.store))
         if isinstance(window, Session):
             return parts.groupBy(
                 self.store.key.name, F.session_window(_TIME, f"{window.gap_ms} milliseconds").alias(_WINDOW)
@@ -206,9 +220,10 @@ class Results:
         if self._sessions:
             ended = published.withColumn(_END, F.col(f"values.{WINDOW_END}").cast("timestamp"))
             return ended.select(*keys_of(self.store), _END)
+        of_window = [] if self.store.window is None else [F.col(_START)]
         others = [
-            self._key(),
-            *(F.col(name) for name in keys_of(self.store)[1:]),
+            *self._keys(),
+            *of_window,
             F.col("made.events").alias(f"{_MADE}events"),
             F.col("made.newest_ms").alias(f"{_MADE}newest_ms"),
         ]
@@ -245,7 +260,7 @@ class Results:
         if isinstance(self.store.window, Session):
             return self._in_no_session(rows, seed, self.store.window)
         if not self.keeps_offsets:
-            return self.store.record.uncovered(rows, seed, keys)
+            return self.store.record.uncovered(self._with_topic_id(rows), seed, keys)
         up_to = seed.select(*keys, F.array(*self._offset_names).alias("__counted"))
         counted = up_to.groupBy(*keys).agg(F.max("__counted").alias("__counted"))
         joined = rows.join(counted, keys, "left")
@@ -266,8 +281,17 @@ class Results:
     def _sessions(self) -> bool:
         return isinstance(self.store.window, Session)
 
-    def _key(self) -> Column:
-        return F.col(self.store.key.name).cast(self.store.key.type.spark).alias(self.store.key.name)
+    def _with_topic_id(self, rows: DataFrame) -> DataFrame:
+        """Add of which topic the records are, where a value names that."""
+        if not self.store.record.names_topic:
+            return rows
+        topic_id = F.lit(self.sources[-1].topic_id)
+        for source in self.sources[:-1]:
+            topic_id = F.when(F.col("at.source") == source.topic, source.topic_id).otherwise(topic_id)
+        return rows.withColumn(TOPIC_ID, topic_id)
+
+    def _keys(self) -> list[Column]:
+        return [F.col(key.name).cast(key.type.spark).alias(key.name) for key in self.store.key.columns]
 
     def _places(self) -> Iterator[tuple[SourceTopic, int, str]]:
         """Yield every partition of the sources, and the column of the last offset of it; none where none is kept."""
@@ -357,15 +381,27 @@ def written(
 
 
 def keys_of(store: Store) -> list[str]:
-    """Return the columns that tell rows apart: the key's, and of windows when they begin."""
-    return [store.key.name] if store.window is None else [store.key.name, _START]
+    """Return the columns that tell rows apart: those of the key, and of windows when they begin."""
+    names = [key.name for key in store.key.columns]
+    return names if store.window is None else [*names, _START]
 
 
 def has_key(store: Store) -> Column:
-    """Return whether a row has a key: one that is there, and is not empty."""
-    key = F.col(store.key.name)
+    """Return whether a row has a key: one that is there, and is not empty; of two parts both."""
+    return reduce(and_, map(_is_there, store.key.columns))
+
+
+def _is_there(key: Key) -> Column:
+    column = F.col(key.name)
     # No text of a number is empty; to write each would take longer than all else that is looked at here.
-    return key.isNotNull() & (key != "") if store.key.type is Text else key.isNotNull()
+    return column.isNotNull() & (column != "") if key.type is Text else column.isNotNull()
+
+
+def _text_of(key: Key) -> Column:
+    """Return the text of a key, without a window."""
+    texts = [F.col(column.name).cast("string") for column in key.columns]
+    # Null where a part is: `concat_ws` would leave it out.
+    return texts[0] if len(texts) == 1 else F.concat(texts[0], F.lit("/"), texts[1])
 
 
 def published(store: Store, records: DataFrame) -> DataFrame:
@@ -456,15 +492,20 @@ def latest(store: Store, results: DataFrame) -> DataFrame:
 
 def _keys_of_text(store: Store, text: Column) -> list[Column]:
     """Return the columns of `keys_of`, of the text of a record's key; null where it is none."""
-    if store.window is None:
-        return [text.try_cast(store.key.type.spark).alias(store.key.name)]
-    key, start = (F.regexp_extract(text, _KEY_OF_WINDOW, group) for group in (1, 2))
-    return [key.try_cast(store.key.type.spark).alias(store.key.name), start.try_cast("bigint").alias(_START)]
+    if store.window is not None:
+        key, start = (F.regexp_extract(text, _KEY_OF_WINDOW, group) for group in (1, 2))
+        return [key.try_cast(store.key.type.spark).alias(store.key.name), start.try_cast("bigint").alias(_START)]
+    columns = store.key.columns
+    texts = [text]
+    if store.key.parts:
+        form = _KEY_OF_TEXT_FIRST if columns[0].type is Text else _KEY_OF_NUMBER_FIRST
+        texts = [F.regexp_extract(text, form, group) for group in (1, 2)]
+    return [of.try_cast(key.type.spark).alias(key.name) for of, key in zip(texts, columns, strict=True)]
 
 
 def _is_key(store: Store) -> Column:
     """Return whether the text of a record's key is the one form of what it says."""
-    key = F.col(store.key.name).cast("string")
+    key = _text_of(store.key)
     if store.window is None:
         return key == F.col("__text")
     begins = F.pmod(F.col(_START), F.lit(store.window.every_ms)) == 0

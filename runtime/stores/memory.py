@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from runtime.stores.protocol import NO_DATES, Fill, StateStore
+from runtime.stores.protocol import NO_ENTRIES, Fill, StateStore
 
 
 class MemoryStore:
@@ -12,7 +12,7 @@ class MemoryStore:
 
     def __init__(self) -> None:
         self._values: dict[bytes, bytes] = {}
-        self._calendar: set[bytes] = set()
+        self._index: set[bytes] = set()
         self._fill: Fill | None = None
 
     @property
@@ -31,25 +31,27 @@ class MemoryStore:
         rows = ((key, value) for key, value in self._values.items() if first <= key and (end is None or key < end))
         return iter(sorted(rows, reverse=descending))
 
-    def write(self, changes: Mapping[bytes, bytes | None], fill: Fill, dates: Mapping[bytes, bool] = NO_DATES) -> None:
+    def write(
+        self, changes: Mapping[bytes, bytes | None], fill: Fill, entries: Mapping[bytes, bool] = NO_ENTRIES
+    ) -> None:
         for key, value in changes.items():
             if value is None:
                 self._values.pop(key, None)
             else:
                 self._values[key] = value
-        for date, is_put in dates.items():
-            (self._calendar.add if is_put else self._calendar.discard)(date)
+        for entry, is_put in entries.items():
+            (self._index.add if is_put else self._index.discard)(entry)
         self._fill = fill
 
-    def dated_before(self, end: bytes) -> Iterator[bytes]:
-        return iter(sorted(date for date in self._calendar if date < end))
+    def indexed(self, first: bytes, end: bytes) -> Iterator[bytes]:
+        return iter(sorted(entry for entry in self._index if first <= entry < end))
 
     def disk_bytes(self) -> int:
         return 0
 
     def wipe(self, fill: Fill) -> None:
         self._values.clear()
-        self._calendar.clear()
+        self._index.clear()
         self._fill = fill
 
 

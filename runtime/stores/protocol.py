@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol
 
-NO_DATES: Final[Mapping[bytes, bool]] = MappingProxyType({})
+NO_ENTRIES: Final[Mapping[bytes, bool]] = MappingProxyType({})
 
 
 class Fill(NamedTuple):
@@ -63,23 +63,25 @@ class StateStore(Protocol):
             descending: whether they come from the highest key down.
         """
 
-    def write(self, changes: Mapping[bytes, bytes | None], fill: Fill, dates: Mapping[bytes, bool] = NO_DATES) -> None:
+    def write(
+        self, changes: Mapping[bytes, bytes | None], fill: Fill, entries: Mapping[bytes, bool] = NO_ENTRIES
+    ) -> None:
         """Put values, or delete those that are None, and record how far the store is filled: all or nothing.
 
         Args:
             changes: values by key.
             fill: how far the store is filled.
-            dates: what is put into the calendar of the store, which is beside the keys, or taken out where it is false.
+            entries: what is put into the index of the store, which is beside the keys, or taken out where it is false.
         """
 
-    def dated_before(self, end: bytes) -> Iterator[bytes]:
-        """Yield what is in the calendar before `end`, in the order of its bytes, as it was when the look began."""
+    def indexed(self, first: bytes, end: bytes) -> Iterator[bytes]:
+        """Yield what is in the index from `first` on, before `end`, in the order of its bytes, as it was at first."""
 
     def disk_bytes(self) -> int:
         """Return the size of its files; 0 in memory."""
 
     def wipe(self, fill: Fill) -> None:
-        """Delete every value and the calendar, and record where the filling begins again: all or nothing."""
+        """Delete every value and the index, and record where the filling begins again: all or nothing."""
 
 
 class StateStores(Protocol):

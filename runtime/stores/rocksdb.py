@@ -18,7 +18,7 @@ from typing import Any, Final
 from rocksdict import BlockBasedOptions, Cache, DBCompressionType, Env, Options, Rdict, WriteBatch
 
 from runtime.errors import StateUnusable
-from runtime.stores.protocol import NO_DATES, Fill
+from runtime.stores.protocol import NO_ENTRIES, Fill
 
 FORMAT_VERSION: Final = 4
 """Raised when older stores cannot be read; they are then filled again."""
@@ -26,8 +26,8 @@ FORMAT_VERSION: Final = 4
 _FILL_KEY: Final = b"m:fill"
 _DATA_BEGIN: Final = b"d"
 _DATA_END: Final = b"e"
-_CALENDAR_BEGIN: Final = b"t"
-_CALENDAR_END: Final = b"u"
+_INDEX_BEGIN: Final = b"t"
+_INDEX_END: Final = b"u"
 
 _BUFFER_FILTER: Final = 0.01
 """The size of its filter as a share of a write buffer: ten bits a key where a key and its value take 130 bytes."""
@@ -138,24 +138,26 @@ class RocksdbStore:
         # The other end is looked for here: bounds in ReadOptions are read after rocksdict has freed them.
         return _falling_to(rows, low, high, self._path) if descending else _rising_to(rows, high, self._path)
 
-    def write(self, changes: Mapping[bytes, bytes | None], fill: Fill, dates: Mapping[bytes, bool] = NO_DATES) -> None:
+    def write(
+        self, changes: Mapping[bytes, bytes | None], fill: Fill, entries: Mapping[bytes, bool] = NO_ENTRIES
+    ) -> None:
         batch = WriteBatch(raw_mode=True)
         for key, value in changes.items():
             if value is None:
                 batch.delete(_DATA_BEGIN + key)
             else:
                 batch.put(_DATA_BEGIN + key, value)
-        for date, is_put in dates.items():
+        for entry, is_put in entries.items():
             if is_put:
-                batch.put(_CALENDAR_BEGIN + date, b"")
+                batch.put(_INDEX_BEGIN + entry, b"")
             else:
-                batch.delete(_CALENDAR_BEGIN + date)
+                batch.delete(_INDEX_BEGIN + entry)
         self._commit(batch, fill)
 
-    def dated_before(self, end: bytes) -> Iterator[bytes]:
+    def indexed(self, first: bytes, end: bytes) -> Iterator[bytes]:
         with _translated(self._path):
-            dates = self._database.items(from_key=_CALENDAR_BEGIN)
-        return (date for date, _ in _rising_to(dates, _CALENDAR_BEGIN + end, self._path))
+            entries = self._database.items(from_key=_INDEX_BEGIN + first)
+        return (entry for entry, _ in _rising_to(entries, _INDEX_BEGIN + end, self._path))
 
     def disk_bytes(self) -> int:
         total = 0
@@ -169,7 +171,7 @@ class RocksdbStore:
     def wipe(self, fill: Fill) -> None:
         batch = WriteBatch(raw_mode=True)
         batch.delete_range(_DATA_BEGIN, _DATA_END)
-        batch.delete_range(_CALENDAR_BEGIN, _CALENDAR_END)
+        batch.delete_range(_INDEX_BEGIN, _INDEX_END)
         self._commit(batch, fill)
 
     def close(self) -> None:

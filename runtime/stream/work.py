@@ -89,7 +89,7 @@ class Work:
         with translated():
             events = self.spark.events(list(self.topic_ids), catching_up=False)
             parts = self._parts(events, joined, narrow, None, self._late_ms)
-            return self._start(self.results.of_parts(parts), {"realTime": f"{interval_s} seconds"})
+            return self._start(self.results.of_parts(parts, each=True), {"realTime": f"{interval_s} seconds"})
 
     def at_pace(
         self, joined: Mapping[str, DataFrame], narrow: Callable[[DataFrame], DataFrame], every_s: int
@@ -225,7 +225,9 @@ class Work:
 
     def seed_of(self, results: DataFrame) -> DataFrame:
         """Return the parts that published results are, as any store has them."""
-        return self.results.seed(latest(self.store, results.repartition(TASKS_BESIDE, self.store.key.name)))
+        return self.results.seed(
+            latest(self.store, results.repartition(TASKS_BESIDE, *(key.name for key in self.store.key.columns)))
+        )
 
     def write_seed(self, parts: DataFrame) -> None:
         """Write what the generation begins with."""

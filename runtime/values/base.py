@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from runtime.types import ColumnType
 
@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 # Spark is loaded when a plan is made, not when a topology is: instances without the stream never need it.
+
+
+TOPIC_ID: Final = "__topic_id"
+"""The column of rows that says of which topic their records are, where a value names that."""
 
 
 class Values(ABC):
@@ -43,6 +47,11 @@ class Values(ABC):
     @abstractmethod
     def lattice(self) -> bool:
         """Whether records merge, in any order and however often."""
+
+    @property
+    def names_topic(self) -> bool:
+        """Whether it says of which topic records are: then rows have the column `TOPIC_ID`."""
+        return False
 
     # Spark
 
@@ -82,6 +91,14 @@ class Values(ABC):
     @abstractmethod
     def aggregates(self) -> list[Column]:
         """Return what the parts of a key add up to; each column has a name."""
+
+    def changed(self) -> Column | None:
+        """Return whether the row at hand has changed what its key's parts add up to, of the columns of `aggregates`.
+
+        In real time each row is a result of its own, and one that has changed nothing is not written then. It is False,
+        never null, where nothing has changed. None where that cannot be told: then each row's result is written.
+        """
+        return None
 
     def of_one_part(self) -> list[Column]:
         """Return what a single part adds up to, without an aggregate; columns as those of `aggregates`."""
@@ -165,6 +182,12 @@ class Value(ABC):
     is_its_part: ClassVar[bool] = False
     """Whether the value of a single row is the part that the row is."""
 
+    tells_change: ClassVar[bool] = False
+    """Whether `changed` tells which rows have changed it: then the others are not written in real time."""
+
+    names_topic: ClassVar[bool] = False
+    """Whether `part` says of which topic a row's record is, by the column `TOPIC_ID`."""
+
     # Spark
 
     @property
@@ -188,7 +211,27 @@ class Value(ABC):
 
     @abstractmethod
     def aggregate(self, part: Column) -> Column:
-        """Return what parts add up to, of the type `spark`; null parts have to change nothing."""
+        """Return what parts add up to, of the type `spark`; null parts have to change nothing.
+
+        Of a list it is one of parts, if `written` makes it of the type `spark`.
+        """
+
+    def written(self, value: Column) -> Column:
+        """Return what `aggregate` returns as it stands in a record, of the type `spark`; as it is by default."""
+        return value
+
+    def part_of_written(self, element: Column) -> Column:
+        """Return the part that an element of a list in a record is; as it is by default."""
+        return element
+
+    def changed(self, value: Column, part: Column) -> Column:
+        """Return whether a part is in a value, or may be: so that it has changed that when it came. Never null.
+
+        Args:
+            value: what `aggregate` has made of the part and all others.
+            part: the last that came, in real time.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not tell")
 
     # Python
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, reduce
+from operator import or_
 from typing import TYPE_CHECKING, Any, Final
 
 from runtime.errors import InvalidRecord
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 _CORRUPT: Final = "__corrupt"
 _PLACE: Final = "__place"
+_LAST: Final = "last_"
+"""In front of a value's name, the part that came last."""
 
 _KEPT: Final = 1024
 _SHORT_BYTES: Final = 64
@@ -41,6 +44,10 @@ class Fields(Values):
     def lattice(self) -> bool:
         """Whether all of them are."""
         return all(value.lattice for value in self.values.values())
+
+    @property
+    def names_topic(self) -> bool:
+        return any(value.names_topic for value in self.values.values())
 
     @property
     def columns(self) -> Mapping[str, str]:
@@ -71,7 +78,9 @@ class Fields(Values):
         each = published.select("*", F.explode(F.sequence(F.lit(0), last)).alias(_PLACE))
         is_first = F.col(_PLACE) == 0
         parts = {
-            name: F.get(f"values.{name}", _PLACE) if value.listed else F.when(is_first, F.col(f"values.{name}"))
+            name: value.part_of_written(F.get(f"values.{name}", _PLACE))
+            if value.listed
+            else F.when(is_first, F.col(f"values.{name}"))
             for name, value in self.values.items()
         }
         return self._distinct(
@@ -110,7 +119,22 @@ class Fields(Values):
     def aggregates(self) -> list[Column]:
         from pyspark.sql import functions as F
 
-        return [value.aggregate(F.col(f"part_{name}")).alias(name) for name, value in self.values.items()]
+        every = [value.aggregate(F.col(f"part_{name}")).alias(name) for name, value in self.values.items()]
+        # In real time the last is the row at hand.
+        last = [F.last(f"part_{name}").alias(f"{_LAST}{name}") for name in self.values] if self._tells else []
+        return [*every, *last]
+
+    def changed(self) -> Column | None:
+        from pyspark.sql import functions as F
+
+        if not self._tells:
+            return None
+        last = {name: F.col(f"{_LAST}{name}") for name in self.values}
+        return reduce(or_, (value.changed(F.col(name), last[name]) for name, value in self.values.items()))
+
+    @property
+    def _tells(self) -> bool:
+        return all(value.tells_change for value in self.values.values())
 
     def of_one_part(self) -> list[Column]:
         from pyspark.sql import functions as F
@@ -120,7 +144,7 @@ class Fields(Values):
     def published(self, generation: int) -> list[Column]:  # noqa: ARG002
         from pyspark.sql import functions as F
 
-        return [F.col(name) for name in self.values]
+        return [value.written(F.col(name)).alias(name) for name, value in self.values.items()]
 
     def uncovered(self, rows: DataFrame, seed: DataFrame, keys: Sequence[str]) -> DataFrame:
         """Return the rows that the state has to see: those that are no element of a list in the seed.
@@ -140,7 +164,8 @@ class Fields(Values):
             there = part == F.col("__part")
             for key in keys:
                 there &= F.col(key) == F.col(of_key[key])
-            rows = rows.join(F.broadcast(of_seed), there, "left_anti")
+            # Spark sends it to all tasks if it is small; that of millions of keys would not fit into the driver.
+            rows = rows.join(of_seed, there, "left_anti")
         return rows
 
     # Python

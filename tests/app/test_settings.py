@@ -37,6 +37,7 @@ def test_the_defaults_are_those_of_the_contract() -> None:
         "reads": "nearest",
         "session_timeout_ms": 6000,
         "depth": 10,
+        "ranks": False,
         "checkpoint_interval_s": 60,
         "tables_refresh_s": 60,
         "log_format": "text",
@@ -82,6 +83,7 @@ RIGHT = {
     "reads": ["nearest", "active"],
     "session_timeout_ms": ["1000", "45000", "2147483647"],
     "depth": ["1", "100"],
+    "ranks": ["true", "false"],
     "checkpoint_interval_s": ["5", "3600", "2147483647"],
     "tables_refresh_s": ["1", "600", "2147483647"],
     "log_format": ["text", "json"],
@@ -138,6 +140,7 @@ WRONG = {
     "reads": ["", "all"],
     "session_timeout_ms": ["999", "6s", "2147483648"],
     "depth": ["0", "101", "ten"],
+    "ranks": ["", "maybe", "2"],
     "checkpoint_interval_s": ["4", "1m", "2147483648"],
     "tables_refresh_s": ["0", "", "2147483648"],
     "log_format": ["", "JSON", "xml"],
@@ -172,7 +175,8 @@ def test_a_right_value_is_taken(monkeypatch: pytest.MonkeyPatch, name: str, valu
     for each, given in (NEEDS.get(name, {}) | {name: value}).items():
         monkeypatch.setenv(PREFIX + each.upper(), given)
     taken = getattr(read_settings(), name)
-    assert (taken.get_secret_value() if isinstance(taken, SecretStr) else str(taken)) == value
+    text = taken.get_secret_value() if isinstance(taken, SecretStr) else str(taken)
+    assert (text.lower() if isinstance(taken, bool) else text) == value
 
 
 @pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in WRONG.items() for value in values])

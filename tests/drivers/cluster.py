@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -20,6 +20,7 @@ from runtime.declaration import Topology
 from runtime.description import describe
 from runtime.keys import KeyValue
 from runtime.measures import Measures
+from runtime.serving.ranked_view import RankedView
 from runtime.serving.views import by_key
 from tests.drivers.declared import leaderboard
 from tests.drivers.fake_view import RESTORING, FakeView, Rows
@@ -99,6 +100,7 @@ class Cluster:
         own: what it answers beside what every one does.
         table_rows: of the topology's tables; others are empty.
         unfilled: the numbers of instances that have not read their tables yet.
+        rankings: where rows of stores stand, by instance; by default no store has a ranking.
         nearest: whether a current copy answers where it is asked.
 
     Attributes:
@@ -117,6 +119,7 @@ class Cluster:
         own: OwnRoutes = leaderboard_routes,
         table_rows: TableRows | None = None,
         unfilled: Collection[int] = (),
+        rankings: Sequence[Mapping[str, RankedView]] = (),
         *,
         nearest: bool = True,
     ) -> None:
@@ -147,6 +150,7 @@ class Cluster:
                 stores={view.store.name: by_key(view) for view in (self.views[number], *empty)},
                 tables=unfilled_tables(topology) if number in unfilled else filled_tables(topology, table_rows or {}),
                 description=describe(topology),
+                rankings=rankings[number] if rankings else {},
                 cluster=lambda: self.map,
                 host=host,
                 ready=lambda: self.not_ready,

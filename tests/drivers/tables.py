@@ -13,7 +13,7 @@ from runtime.errors import StateUnusable
 from runtime.serving.in_memory import TOPIC_ID, GivenRecord
 from runtime.stores.global_table import GlobalTable
 from runtime.stores.memory import MemoryStores
-from runtime.stores.protocol import NO_DATES, Fill, StateStore
+from runtime.stores.protocol import NO_ENTRIES, Fill, StateStore
 
 SENSORS = Table("sensors", key=Key("sensor_id", Int64), fields={"name": Text}, key_field="id")
 
@@ -121,7 +121,7 @@ class FailingStore:
         self,
         changes: Mapping[bytes, bytes | None],  # noqa: ARG002  # as a store has it
         fill: Fill,  # noqa: ARG002
-        dates: Mapping[bytes, bool] = NO_DATES,  # noqa: ARG002
+        entries: Mapping[bytes, bool] = NO_ENTRIES,  # noqa: ARG002
     ) -> None:
         """Fail once."""
         self._store.write = self._write  # type: ignore[method-assign]

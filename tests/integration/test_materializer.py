@@ -31,7 +31,7 @@ from runtime.records import NOT_AN_ID
 from runtime.results import Made, Result
 from runtime.serving.view import Range
 from runtime.stores.memory import MemoryStores
-from runtime.stores.protocol import NO_DATES, Fill, StateStore
+from runtime.stores.protocol import NO_ENTRIES, Fill, StateStore
 from tests.drivers.eventually import eventually, measured
 from tests.drivers.ports import free_port
 from tests.drivers.readings import PEAKS, names_and_levels, result
@@ -606,11 +606,11 @@ class FullDisk(MemoryStores):
         write = store.write
 
         def write_or_fail(
-            changes: Mapping[bytes, bytes | None], fill: Fill, dates: Mapping[bytes, bool] = NO_DATES
+            changes: Mapping[bytes, bytes | None], fill: Fill, entries: Mapping[bytes, bool] = NO_ENTRIES
         ) -> None:
             if self.full:
                 raise StateUnusable("no space left on device")
-            write(changes, fill, dates)
+            write(changes, fill, entries)
 
         store.write = write_or_fail  # type: ignore[method-assign]
         return store
@@ -706,10 +706,12 @@ class WatchedWrites(MemoryStores):
     def _watch(self, store: StateStore) -> None:
         write = store.write
 
-        def noted(changes: Mapping[bytes, bytes | None], fill: Fill, dates: Mapping[bytes, bool] = NO_DATES) -> None:
+        def noted(
+            changes: Mapping[bytes, bytes | None], fill: Fill, entries: Mapping[bytes, bool] = NO_ENTRIES
+        ) -> None:
             if changes:
                 self.noted.append((len(changes), self.turn))
-            write(changes, fill, dates)
+            write(changes, fill, entries)
 
         store.write = noted  # type: ignore[method-assign]
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from runtime import Int64, Key, Limits, Store, Stream, Table, Text, Topology
 from topology.leaderboard.places import SPARE_FACTOR, Places
+from topology.leaderboard.ranks import PERSONAL_BEST
 from topology.leaderboard.shown import show
 from topology.leaderboard.topics import HIGH_SCORES, PLAYERS, PRODUCTS, SCORE_EVENTS
 
@@ -41,17 +42,19 @@ def score_rows(events: DataFrame, players: DataFrame, products: DataFrame) -> Da
 
 
 def upkeep(care: Care) -> Upkeep:
-    """Return what looks after floors and tables while the stream runs."""
+    """Return what looks after floors and tables while the stream of boards runs; that of ranks needs neither."""
+    from runtime.stream.upkeep import Upkeep
     from topology.leaderboard.upkeep import LeaderboardUpkeep
 
-    return LeaderboardUpkeep(care)
+    return LeaderboardUpkeep(care) if care.store.name == STORE else Upkeep(care)
 
 
-def leaderboard(depth: int = 10) -> Topology:
+def leaderboard(depth: int = 10, *, ranks: bool = False) -> Topology:
     """Return the topology.
 
     Args:
         depth: the most entries that are served of a board; twice as many are kept.
+        ranks: whether the best scores of each player are kept as well, and ranked.
     """
     named = {"name": Text}
     return Topology(
@@ -68,7 +71,8 @@ def leaderboard(depth: int = 10) -> Topology:
                 show=show(depth),
                 limits=Limits(min(DEFAULT_LIMIT, depth), depth),
                 keys_only=True,
-            )
+            ),
+            *([PERSONAL_BEST] if ranks else []),
         ],
         upkeep=upkeep,
         settings={"DEPTH": depth},

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from runtime.description import Description, Node
-from topology.leaderboard.topics import HIGH_SCORES, PLAYERS, PRODUCTS, SCORE_EVENTS
+from topology.leaderboard.topics import HIGH_SCORES, PERSONAL_BESTS, PLAYERS, PRODUCTS, SCORE_EVENTS
 
 NODES: Final = (
     Node(SCORE_EVENTS, "stream", "stream, no key", 'stream, no key          {"score", "product_id", "player_id"}'),
@@ -61,3 +61,33 @@ SUMMARY: Final = (
 """The picture in words."""
 
 DESCRIPTION: Final = Description("leaderboard", NODES, FLOWS, SUMMARY)
+
+RANKS_NODES: Final = (
+    Node("by player", "step", "whoever exists", "a score of a player on a product", 2, "ranks.best_rows"),
+    Node(
+        "best per player",
+        "step",
+        "three of each",
+        "by product_id and player_id, the best scores; in real time only what has changed is written",
+        2,
+        "bests.Bests.aggregate",
+    ),
+    Node(PERSONAL_BESTS, "sink", "compacted", "compacted, by product id and player id", 2, "bests.Bests.written"),
+    Node("store personal-bests", "store", "in order", "the best scores of each player, and the order of all", 2),
+)
+RANKS_FLOWS: Final = (
+    ("parse", "by player"),
+    ("by player", "best per player"),
+    ("best per player", PERSONAL_BESTS),
+    (PERSONAL_BESTS, "store personal-bests"),
+    ("store personal-bests", "queries"),
+)
+RANKS_SUMMARY: Final = (
+    f"{SUMMARY} Beside the boards, the best scores of each player on each product go to the topic personal-bests, and"
+    " every instance holds them in the order of their ranks."
+)
+*_BEFORE_QUERIES, _QUERIES = NODES
+WITH_RANKS: Final = Description(
+    "leaderboard", (*_BEFORE_QUERIES, *RANKS_NODES, _QUERIES), (*FLOWS, *RANKS_FLOWS), RANKS_SUMMARY
+)
+"""With the ranks of players."""

@@ -119,12 +119,15 @@ def _by_key(store: Store, rows: Rows, *, has_keys: bool) -> Mapping[str, Any]:
 
 
 def _keys_of(store: Store) -> set[str]:
-    return {store.key.name} if store.window is None else {store.key.name, WINDOW_START}
+    names = {column.name for column in store.key.columns}
+    return names if store.window is None else {*names, WINDOW_START}
 
 
 def _key_of(store: Store, row: Mapping[str, Any]) -> Any:
-    key = row[store.key.name]
-    return key if store.window is None else [key, row[WINDOW_START]]
+    parts = [row[column.name] for column in store.key.columns]
+    if store.window is not None:
+        parts.append(row[WINDOW_START])
+    return parts[0] if len(parts) == 1 else parts
 
 
 def _is_kept(store: Store, row: Any, stream_ms: int | None) -> bool:
@@ -167,7 +170,7 @@ def _may_be(store: Store, expected: Any, served: Any) -> bool:
 
 
 def _values(store: Store, row: Any) -> dict[str, Any]:
-    beside = {store.key.name, WINDOW_START, WINDOW_END} if store.window is not None else {store.key.name}
+    beside = _keys_of(store) | ({WINDOW_END} if store.window is not None else set())
     return {name: value for name, value in row.items() if name not in beside}
 
 

@@ -1,0 +1,396 @@
+"""The view of a ranking: where each row of a store stands among those with the same first part of the key.
+
+    rows of the store ─ place ─▶ sort keys, in order, of each first part ─▶ rank, neighbours, pages, count
+    tables ─ who is there ─┘
+
+In memory there are sort keys alone. What is shown is made when it is read, of the row in the store and of the tables.
+An order is there from when it was made; until then a reader of a short one makes it, and of a long one is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Final, NamedTuple
+
+from sortedcontainers import SortedList
+
+from runtime.copies.copies import Copies
+from runtime.declaration import Store
+from runtime.errors import StateUnusable
+from runtime.keys import KeyPair, KeyValue, first_bytes
+from runtime.ranking import Standing
+from runtime.records import json_bytes
+from runtime.results import Result, values_of
+from runtime.serving.local_view import LocalView
+from runtime.serving.looked_at import Lookups
+from runtime.serving.orders import SLICE_S, Making, bounds, second_of, sort_key
+from runtime.serving.view import Cut, Range, Rendered, tagged
+from runtime.stores.protocol import StateStore
+
+logger = logging.getLogger(__name__)
+
+AT_ONCE: Final = 2_000
+"""An order of so many rows is made by who reads it, in some ten milliseconds, when it is not there yet."""
+
+
+class NotMade(StateUnusable):
+    """An order is being made, of very many rows."""
+
+
+class Page(NamedTuple):
+    """Rows that stand one behind the other.
+
+    Attributes:
+        rows: as they are shown.
+        last: the sort key of the last one while there are more behind it, None at the end.
+    """
+
+    rows: list[bytes]
+    last: bytes | None
+
+
+@dataclass(slots=True)
+class _Partition:
+    """What is kept of one partition.
+
+    Attributes:
+        ready: changes are followed.
+        orders: by the first part of keys. What is not there has not been made, or has no row with a place.
+        past: orders of all first parts whose bytes are below this have been made; None when all have.
+        making: the one that is being made.
+    """
+
+    ready: bool = False
+    orders: dict[KeyValue, SortedList] = field(default_factory=dict)
+    past: bytes | None = b""
+    making: Making | None = None
+
+
+class RankedView(LocalView):
+    """Where rows stand. Everything happens in one event loop.
+
+    Args:
+        store: what it is declared as; it has a ranking.
+        copies: what this instance holds.
+        at_once: how many rows an order has at most that a reader makes.
+        slice_s: how long the event loop is held to make others, in seconds.
+    """
+
+    def __init__(self, store: Store, copies: Copies, *, at_once: int = AT_ONCE, slice_s: float = SLICE_S) -> None:
+        super().__init__(store, copies)
+        assert store.ranking is not None, "only a ranking has places"
+        self._ranking = store.ranking
+        self._first, self._second = store.key.parts
+        tables = {topic: held.table for topic, held in copies.tables.items()}
+        self._second_in = None if self._ranking.second_in is None else tables[self._ranking.second_in]
+        self._first_in = None if self._ranking.first_in is None else tables[self._ranking.first_in]
+        self._lookups = Lookups(tables)
+        self._partitions: dict[int, _Partition] = {}
+        self._at_once, self._slice_s = at_once, slice_s
+        self._work = asyncio.Event()
+
+    @property
+    def name(self) -> str:
+        return f"{self.store.name}.ranking"
+
+    @property
+    def pace_s(self) -> float:
+        # Each change may move all others of its part.
+        return 1.0
+
+    def group_of(self, key: KeyValue) -> KeyValue:
+        return key.first
+
+    # Reading
+
+    def get(self, key: KeyValue, cut: Cut = None) -> Rendered | None:
+        """Return where a row stands, or None when it has no place.
+
+        Args:
+            key: which row.
+            cut: a number for a list with so many rows before it and behind it.
+        """
+        order, found = self._order(key.first), self._sort_key_of(key)
+        position = None if order is None or found is None else _position(order, found)
+        if order is None or position is None:
+            return None
+        if isinstance(cut, int):
+            rows = self._shown(key.first, order, max(0, position - cut), position + cut + 1)
+            return tagged(b"[%b]" % b",".join(rows))
+        return tagged(self._shown(key.first, order, position, position + 1)[0])
+
+    def named(self, first: KeyValue, seconds: Iterable[KeyValue]) -> list[bytes]:
+        """Return those of some rows that have a place, the best first.
+
+        Args:
+            first: the first part of their keys.
+            seconds: the second parts.
+        """
+        order = self._order(first)
+        if order is None:
+            return []
+        keys = (self._sort_key_of(KeyPair(first, second)) for second in seconds)
+        places = (None if key is None else _position(order, key) for key in keys)
+        positions = sorted({position for position in places if position is not None})
+        return [self._shown(first, order, position, position + 1)[0] for position in positions]
+
+    def page(self, first: KeyValue, size: int, after: bytes | None = None, from_rank: int = 1) -> Page | None:
+        """Return the rows that stand one behind the other, None where none has a place.
+
+        Args:
+            first: the first part of their keys.
+            size: at most so many.
+            after: the sort key of a row, from the page before: those that stand behind where it stood.
+            from_rank: the rank of the first one, where no page came before.
+        """
+        order = self._order(first)
+        if order is None:
+            return None
+        start = from_rank - 1 if after is None else order.bisect_right(after)
+        end = start + size
+        rows = self._shown(first, order, start, end)
+        return Page(rows, order[end - 1] if end < len(order) else None)
+
+    def count_of(self, first: KeyValue) -> int | None:
+        """Return how many rows with this first part have a place, None where none has."""
+        order = self._order(first)
+        return None if order is None else len(order)
+
+    def has_first(self, first: KeyValue) -> bool:
+        """Return whether a first part of keys is there: whether its table has a row of it."""
+        return self._first_in is None or self._first_in.get(first) is not None
+
+    def why_not_made(self, first: KeyValue) -> str:
+        """Return why nothing can be said yet of rows with this first part; empty when it can."""
+        try:
+            self._order(first)
+        except NotMade as error:
+            return str(error)
+        return ""
+
+    def rows(self, partitions: Iterable[int], within: Range, cut: Cut = None) -> list[tuple[KeyValue, bytes]]:
+        encode, decode = self._key_type.encode, self._key_type.decode
+        first = b"" if within.first is None else encode(within.first)
+        end = None if within.end is None else encode(within.end)
+        stores = (store for partition in partitions if (store := self._stores.get(partition)) is not None)
+        keys = sorted((decode(key) for store in stores for key, _ in store.scan(first, end)), reverse=within.descending)
+        found = ((key, self.get(key, cut)) for key in keys)
+        return list(islice(((key, row.body) for key, row in found if row is not None), within.most))
+
+    def count(self, partitions: Iterable[int]) -> int:
+        kept = [self._partitions[each] for each in partitions if each in self._partitions]
+        return sum(len(order) for each in kept for first, order in each.orders.items() if self.has_first(first))
+
+    def shown(self) -> dict[int, int]:
+        return {partition: self.count([partition]) for partition in sorted(self._partitions)}
+
+    # Following the copies: called after each write
+
+    def rows_changed(
+        self, partition: int, changes: Mapping[KeyValue, Result | None], before: Mapping[KeyValue, Result | None]
+    ) -> None:
+        kept = self._partitions.get(partition)
+        for key, result in changes.items():
+            if kept is not None and kept.ready:
+                self._move(kept, key, before.get(key), result)
+            self._changed(key)
+
+    def table_changed(self, table: str, keys: Collection[KeyValue]) -> None:
+        self._version += 1
+        for key in keys if table == self._ranking.second_in else ():
+            there = self._has_second(key)
+            for partition, kept in self._partitions.items():
+                self._come_or_go(kept, self._stores.get(partition), key, there=there)
+        for key in keys if table == self._ranking.first_in else ():
+            self._changed(KeyPair(key, 0))
+
+    def partition_ready(self, partition: int) -> None:
+        self._partitions[partition] = _Partition(ready=True)
+        self._changed(None)
+        self._work.set()
+
+    def partition_reset(self, partition: int) -> None:
+        self._partitions.pop(partition, None)
+        self._changed(None)
+
+    def tables_reset(self) -> None:
+        self._partitions.clear()
+        self._changed(None)
+
+    def _move(self, kept: _Partition, key: KeyPair, before: Result | None, now: Result | None) -> None:
+        """Have a row stand where it stands now."""
+        if kept.making is not None and kept.making.part == key.first:
+            kept.making.touched.add(key.second)
+        order = kept.orders.get(key.first)
+        if order is None:
+            if kept.past is not None and kept.past <= first_bytes(self._first.type, key.first):
+                # It will be made of what the store has then.
+                return
+            order = SortedList()
+        left, taken = self._sort_key(key, before), self._sort_key(key, now)
+        if left == taken or not self._has_second(key.second):
+            return
+        if left is not None:
+            order.discard(left)
+        if taken is not None:
+            order.add(taken)
+            kept.orders[key.first] = order
+
+    def _come_or_go(self, kept: _Partition, store: StateStore | None, second: KeyValue, *, there: bool) -> None:
+        """Have the rows of a second part have places, or none any more."""
+        if not kept.ready or store is None or store.fill is None or not store.fill.rows:
+            return
+        for entry in store.indexed(*bounds(self._second.type, second)):
+            pair = self.store.key.unturned(entry)
+            if kept.making is not None and kept.making.part == pair.first:
+                kept.making.touched.add(second)
+            found = self._sort_key_of(pair)
+            order = kept.orders.get(pair.first)
+            if order is not None and found is not None:
+                order.discard(found)
+                if there:
+                    order.add(found)
+            elif found is not None and there and self._is_past(kept, pair.first):
+                kept.orders[pair.first] = SortedList([found])
+            self._changed(pair)
+
+    # Making orders
+
+    async def keep_warm(self) -> None:
+        """Make the orders of partitions that become ready, until cancelled."""
+        while True:
+            await self._work.wait()
+            self._work.clear()
+            try:
+                await self.warm_up()
+            except StateUnusable as error:
+                # Whoever fills the stores opens them again, and then there is work again.
+                logger.warning("the ranking of store %s is made later: %s", self.store.name, error)
+
+    async def warm_up(self) -> None:
+        """Make the orders that have not been made, a few milliseconds at a time."""
+        for partition in list(self._partitions):
+            await self._make_all(partition)
+
+    async def _make_all(self, partition: int) -> None:
+        kept, store = self._partitions.get(partition), self._stores.get(partition)
+        while kept is not None and store is not None and kept.past is not None:
+            found = next(iter(store.scan(kept.past)), None)
+            if found is None:
+                kept.past = None
+                return
+            first = self._key_type.decode(found[0]).first
+            # Those before it have no rows now, and are followed from here on; this one while it is made.
+            kept.past, end = bounds(self._first.type, first)
+            if first not in kept.orders:
+                making = kept.making = Making(first)
+                for order in making.made(self._sort_keys(store, first), self._slice_s):
+                    if order is not None:
+                        self._made(kept, making, order)
+                        break
+                    await asyncio.sleep(0)
+                    if self._partitions.get(partition) is not kept:
+                        return
+            kept.past = end
+            await asyncio.sleep(0)
+            if self._partitions.get(partition) is not kept:
+                return
+
+    def _made(self, kept: _Partition, making: Making, order: SortedList) -> None:
+        kept.making = None
+        for second in making.touched:
+            found = self._sort_key_of(KeyPair(making.part, second))
+            if found is not None and self._has_second(second):
+                order.add(found)
+        if order:
+            kept.orders[making.part] = order
+            self._changed(KeyPair(making.part, 0))
+
+    def _order(self, first: KeyValue) -> SortedList | None:
+        """Return the order of the rows with a first part, None when none of them is shown.
+
+        Raises:
+            NotMade: it is being made.
+        """
+        if not self.has_first(first):
+            return None
+        partition = self.partition_for(KeyPair(first, 0))
+        kept, store = self._partitions.get(partition), self._stores.get(partition)
+        if kept is None or store is None:
+            raise NotMade(f"partition {partition} of {self.store.name} is not ready")
+        order = kept.orders.get(first)
+        if order is None and not self._is_past(kept, first):
+            order = self._made_at_once(kept, store, first)
+        return order or None
+
+    def _made_at_once(self, kept: _Partition, store: StateStore, first: KeyValue) -> SortedList:
+        if kept.making is not None and kept.making.part == first:
+            raise NotMade(f"the order of {self._first.name} {first} is being made")
+        rows = list(islice(store.scan(*bounds(self._first.type, first)), self._at_once + 1))
+        if len(rows) > self._at_once:
+            raise NotMade(f"the order of {self._first.name} {first} is yet to be made")
+        order = kept.orders[first] = SortedList(filter(None, self._of_rows(rows)))
+        return order
+
+    def _is_past(self, kept: _Partition, first: KeyValue) -> bool:
+        """Return whether there is an order of a first part if it has a row with a place."""
+        return kept.past is None or first_bytes(self._first.type, first) < kept.past
+
+    def _sort_keys(self, store: StateStore, first: KeyValue) -> Iterator[bytes | None]:
+        return self._of_rows(store.scan(*bounds(self._first.type, first)))
+
+    def _of_rows(self, rows: Iterable[tuple[bytes, bytes]]) -> Iterator[bytes | None]:
+        """Yield the sort keys of stored rows, None where one has no place."""
+        decode, row, place = self._key_type.decode, self._values.row, self._ranking.place
+        for encoded, stored in rows:
+            key = decode(encoded)
+            at = place(self._row(key, row(values_of(stored)))) if self._has_second(key.second) else None
+            yield None if at is None else sort_key(at, key.second)
+
+    # One row
+
+    def _has_second(self, second: KeyValue) -> bool:
+        return self._second_in is None or self._second_in.get(second) is not None
+
+    def _sort_key(self, key: KeyPair, result: Result | None) -> bytes | None:
+        if result is None:
+            return None
+        at = self._ranking.place(self._row(key, self._values.row_of(result.values)))
+        return None if at is None else sort_key(at, key.second)
+
+    def _sort_key_of(self, key: KeyPair) -> bytes | None:
+        """Return the sort key of a row as it is in the store, whether it has a place or not."""
+        store = self._stores.get(self.partition_for(key))
+        stored = None if store is None else store.get(self._key_type.encode(key))
+        if stored is None:
+            return None
+        at = self._ranking.place(self._row(key, self._values.row(values_of(stored))))
+        return None if at is None else sort_key(at, key.second)
+
+    def _shown(self, first: KeyValue, order: SortedList, start: int, end: int) -> list[bytes]:
+        """Return what is shown of the rows at some positions."""
+        keys: Sequence[bytes] = list(order.islice(start, min(end, len(order))))
+        pairs = [KeyPair(first, second_of(key)) for key in keys]
+        store = self._stores[self.partition_for(KeyPair(first, 0))]
+        self._lookups.begin()
+        shown, shared, level = [], 0, b""
+        stored = store.get_each([self._key_type.encode(pair) for pair in pairs])
+        for position, (key, pair, value) in enumerate(zip(keys, pairs, stored, strict=True), start):
+            assert value is not None, "what has a place is in the store"
+            if key[: self._ranking.shared_bytes] != level or not shared:
+                level = key[: self._ranking.shared_bytes]
+                shared = 1 + (order.bisect_left(level) if position == start else position)
+            row = self._row(pair, self._values.row(values_of(value)))
+            standing = Standing(position + 1, shared, len(order))
+            shown.append(json_bytes(self._ranking.show(row, standing, self._lookups.tables)))
+        return shown
+
+
+def _position(order: SortedList, key: bytes) -> int | None:
+    """Return where a sort key stands, None when it does not."""
+    position: int = order.bisect_left(key)
+    return position if position < len(order) and order[position] == key else None

@@ -1,0 +1,120 @@
+"""A small topology for tests of rankings: the fastest lap of each driver on each circuit, and what it has to show."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from itertools import takewhile
+from typing import Any
+
+from runtime import Int64, Json, Key, Min, Ranking, Standing, Store, Stream, Table, Text, Topology
+from runtime.copies.copies import Copies
+from runtime.keys import KeyPair
+from runtime.ordered_bytes import falling_double
+from runtime.results import Made
+from runtime.serving.in_memory import GivenRecord, InMemory
+from runtime.serving.ranked_view import RankedView
+
+LAPS = "laps"
+CIRCUITS = "circuits"
+DRIVERS = "drivers"
+
+
+def place(row: Mapping[str, Any]) -> bytes | None:
+    """Return the bytes that put the shortest lap first."""
+    return None if row["fastest"] is None else falling_double(-row["fastest"])
+
+
+def show(row: Mapping[str, Any], standing: Standing, tables: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a lap with the driver's name and where it stands."""
+    name = tables[DRIVERS][row["driver"]]["name"]
+    return {"driver": row["driver"], "name": name, "fastest": row["fastest"], **standing._asdict()}
+
+
+LAP_TIMES = Topology(
+    "lap-times",
+    source=Stream("laps-driven", Json({"circuit": Int64, "driver": Int64, "fastest": Int64})),
+    tables=[Table(topic, Key("id", Int64), {"name": Text}, key_field="id") for topic in (CIRCUITS, DRIVERS)],
+    stores=[
+        Store(
+            LAPS,
+            topic="fastest-laps",
+            key=Key("circuit", Int64) / Key("driver", Int64),
+            values={"fastest": Min("fastest")},
+            ranking=Ranking(place, show, first_in=CIRCUITS, second_in=DRIVERS),
+        )
+    ],
+)
+
+
+class Laps:
+    """An instance in memory, and the laps and names that it was told.
+
+    Args:
+        partitions: how many the store has.
+        at_once: how many laps an order has at most that a reader makes.
+
+    Attributes:
+        instance: the instance.
+        ranked: where laps stand.
+        laps: the fastest by circuit and driver.
+        names: by table and id.
+    """
+
+    def __init__(self, partitions: int = 2, at_once: int = 2) -> None:
+        self.instance = InMemory(LAP_TIMES, partitions)
+        self.copies: Copies = self.instance.copies
+        self.ranked = RankedView(LAP_TIMES.store(LAPS), self.copies, at_once=at_once, slice_s=0.0)
+        self.copies.follow(LAPS, self.ranked)
+        for partition in range(partitions):
+            self.ranked.partition_ready(partition)
+        self.laps: dict[KeyPair, int] = {}
+        self.names: dict[str, dict[int, str]] = {CIRCUITS: {}, DRIVERS: {}}
+
+    def drive(self, circuit: int, driver: int, fastest: int | None, generation: int = 1) -> None:
+        """Publish the fastest lap of a driver, or that there is none; one of a later generation replaces another."""
+        key = KeyPair(circuit, driver)
+        copy = self.copies.results[LAPS].copies[self.ranked.partition_for(key)]
+        value = None if fastest is None else json.dumps({"fastest": fastest}).encode()
+        record = GivenRecord(
+            copy.position, f"{circuit}/{driver}".encode(), value, headers=Made(generation).to_headers()
+        )
+        copy.end = record.offset + 1
+        copy.apply([record], 0)
+        if fastest is None:
+            self.laps.pop(key, None)
+        else:
+            self.laps[key] = min(fastest, self.laps.get(key, fastest))
+
+    def name(self, table: str, row_id: int, name: str | None) -> None:
+        """Create, rename or delete (None) a row of a table."""
+        copy = self.copies.tables[table].copies[0]
+        value = None if name is None else json.dumps({"id": row_id, "name": name}).encode()
+        self.instance.read_table(table, 0, [GivenRecord(copy.position, str(row_id).encode(), value)])
+        if name is None:
+            self.names[table].pop(row_id, None)
+        else:
+            self.names[table][row_id] = name
+
+    def expected(self, circuit: int) -> list[dict[str, Any]]:
+        """Return the laps of a circuit as they have to be shown: by a sort, and by counting."""
+        names = self.names[DRIVERS]
+        if circuit not in self.names[CIRCUITS]:
+            return []
+        laps = sorted((ms, key.second) for key, ms in self.laps.items() if key.first == circuit and key.second in names)
+        return [
+            {
+                "driver": driver,
+                "name": names[driver],
+                "fastest": ms,
+                "rank": rank,
+                "shared_rank": 1 + len(list(takewhile(lambda lap, ms=ms: lap[0] < ms, laps))),  # type: ignore[misc]
+                "of": len(laps),
+            }
+            for rank, (ms, driver) in enumerate(laps, 1)
+        ]
+
+
+def read(rows: Iterable[bytes]) -> list[dict[str, Any]]:
+    """Return rows as they are shown."""
+    return [json.loads(row) for row in rows]

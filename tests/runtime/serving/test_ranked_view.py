@@ -1,0 +1,177 @@
+"""Orders that are made while rows and tables change, those that are refused until then, and what takes how much."""
+
+from __future__ import annotations
+
+import gc
+import json
+import tracemalloc
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from runtime.keys import KeyPair
+from runtime.ordered_bytes import falling_double, rising_integer
+from runtime.serving.orders import Making, sort_key
+from runtime.serving.ranked_view import NotMade
+from tests.drivers.laps import CIRCUITS, DRIVERS, Laps, read
+
+CIRCUIT = 1
+MANY = 8
+
+Change = Callable[[Laps], None]
+
+
+def go_and_come(laps: Laps, driver: int) -> None:
+    for name in (None, "again"):
+        laps.name(DRIVERS, driver, name)
+
+
+CHANGES: dict[str, Change] = {
+    "a lap is faster": lambda laps: laps.drive(CIRCUIT, 6, 0),
+    "a lap is taken away": lambda laps: laps.drive(CIRCUIT, 3, None),
+    "a driver has a first lap": lambda laps: laps.drive(CIRCUIT, 20, 3),
+    "a driver is gone": lambda laps: laps.name(DRIVERS, 2, None),
+    "a driver is there": lambda laps: laps.name(DRIVERS, 30, "late"),
+    "a driver is renamed": lambda laps: laps.name(DRIVERS, 4, "renamed"),
+    "a driver is gone and there again": lambda laps: go_and_come(laps, 5),
+    "a circuit before it has laps": lambda laps: laps.drive(0, 1, 1),
+    "a circuit behind it has laps": lambda laps: laps.drive(2, 1, 1),
+}
+
+
+def many_laps() -> Laps:
+    """Return a circuit with many laps, whose order is in the background's care."""
+    laps = Laps(partitions=1)
+    for circuit in range(3):
+        laps.name(CIRCUITS, circuit, f"circuit {circuit}")
+    for driver in (*range(MANY), 20):
+        laps.name(DRIVERS, driver, f"driver {driver}")
+    for driver in (*range(MANY), 30):
+        laps.drive(CIRCUIT, driver, driver // 2 + 1)
+    return laps
+
+
+@pytest.fixture
+def laps() -> Laps:
+    """See `many_laps`."""
+    return many_laps()
+
+
+def steps_of(laps: Laps) -> Iterator[None]:
+    """Yield after each step of the work."""
+    work = laps.ranked.warm_up()
+    while True:
+        try:
+            work.send(None)
+        except StopIteration:
+            return
+        yield
+
+
+def shown(laps: Laps, circuit: int) -> list[dict[str, Any]]:
+    page = laps.ranked.page(circuit, 100)
+    return [] if page is None else read(page.rows)
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_what_changes_while_an_order_is_made_is_in_it_whenever_it_comes(change: Change) -> None:
+    many = sum(1 for _ in steps_of(many_laps()))
+    assert many > MANY
+    for before in range(many):
+        laps = many_laps()
+        for step, _ in enumerate(steps_of(laps)):
+            if step == before:
+                change(laps)
+        for circuit in range(3):
+            assert shown(laps, circuit) == laps.expected(circuit), f"changed after step {before}"
+
+
+def test_a_long_order_is_refused_until_it_is_made_and_a_short_one_is_made_by_who_reads_it(laps: Laps) -> None:
+    laps.drive(0, 1, 5)
+    assert "is yet to be made" in laps.ranked.why_not_made(CIRCUIT)
+    with pytest.raises(NotMade):
+        laps.ranked.get(KeyPair(CIRCUIT, 1))
+    assert shown(laps, 0) == laps.expected(0)
+    for _ in steps_of(laps):
+        assert shown(laps, 0) == laps.expected(0)
+    assert not laps.ranked.why_not_made(CIRCUIT)
+    assert shown(laps, CIRCUIT) == laps.expected(CIRCUIT)
+
+
+def test_what_is_not_there_yet_is_refused() -> None:
+    laps = Laps(partitions=1)
+    laps.name(CIRCUITS, CIRCUIT, "there")
+    laps.ranked.partition_reset(0)
+    with pytest.raises(NotMade):
+        laps.ranked.page(CIRCUIT, 1)
+
+
+def test_nobody_is_seen_twice_while_laps_change_under_a_page(laps: Laps) -> None:
+    for _ in steps_of(laps):
+        pass
+    page = laps.ranked.page(CIRCUIT, 3)
+    assert page is not None
+    assert page.last is not None
+    seen = [lap["driver"] for lap in read(page.rows)]
+    # The last one of the page is gone, one of the page falls behind it, one of those to come passes it.
+    laps.name(DRIVERS, seen[-1], None)
+    laps.drive(CIRCUIT, seen[0], None)
+    laps.drive(CIRCUIT, 7, 0)
+    rest = laps.ranked.page(CIRCUIT, 100, page.last)
+    assert rest is not None
+    # Whoever did not move is there once.
+    assert [lap["driver"] for lap in read(rest.rows)] == list(range(3, 7))
+
+
+def test_watchers_are_told_of_a_row_that_may_read_differently(laps: Laps) -> None:
+    told: list[Any] = []
+    laps.ranked.watch(told.append)
+    laps.drive(CIRCUIT, 3, 0)
+    laps.name(DRIVERS, 4, "renamed")
+    laps.name(CIRCUITS, 0, None)
+    assert told == [KeyPair(CIRCUIT, 3), KeyPair(CIRCUIT, 4), KeyPair(0, 0)]
+    assert {laps.ranked.group_of(key) for key in told} == {CIRCUIT, 0}
+
+
+def test_rows_in_the_order_of_their_keys_say_where_they_stand(laps: Laps) -> None:
+    from runtime.serving.view import EVERYTHING, Range
+
+    for _ in steps_of(laps):
+        pass
+    every = {KeyPair(CIRCUIT, lap["driver"]): lap for lap in laps.expected(CIRCUIT)}
+    found = {key: json.loads(row) for key, row in laps.ranked.rows([0], EVERYTHING)}
+    assert list(found.items()) == sorted(every.items())
+    few = laps.ranked.rows([0], Range(KeyPair(CIRCUIT, 2), None, 2, descending=True))
+    assert [key.second for key, _ in few] == [7, 6]
+    assert laps.ranked.count([0]) == laps.ranked.shown()[0] == len(every)
+
+
+def test_a_key_takes_no_more_than_eighty_bytes_in_its_order() -> None:
+    many = 100_000
+
+    def keys() -> Iterator[bytes]:
+        for number in range(many):
+            at_ms = rising_integer(1_795_622_400_000 + number)
+            place = falling_double(number * 7919 % many) + at_ms + rising_integer(3) + rising_integer(40_000_000)
+            yield sort_key(place, number)
+
+    gc.collect()
+    tracemalloc.start()
+    *_, order = Making(1).made(keys())
+    gc.collect()
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert order is not None
+    assert len(order) == many
+    assert taken / many <= 80
+
+
+def test_a_circuit_of_unknown_drivers_is_there_with_the_first_that_comes(laps: Laps) -> None:
+    laps.drive(2, 40, 1)
+    for _ in steps_of(laps):
+        pass
+    assert shown(laps, 2) == []
+    laps.name(DRIVERS, 40, "known by now")
+    assert shown(laps, 2) == laps.expected(2)
+    assert laps.ranked.count_of(2) == 1

@@ -1,0 +1,69 @@
+"""The ranks of players: where the best score of each stands among those of the product's players."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from runtime import Int64, Key, Ranking, Row, Standing, Store, Tables
+from runtime.ordered_bytes import falling_double, rising_integer
+from topology.leaderboard.bests import Bests
+from topology.leaderboard.topics import PERSONAL_BESTS, PLAYERS, PRODUCTS
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+STORE: Final = "personal-bests"
+
+
+def best_rows(events: DataFrame) -> DataFrame:
+    """Return a score of a player for each event: `product_id bigint, player_id bigint, score double, at`.
+
+    Whether player and product exist is not asked here: who holds a rank is known when it is read.
+
+    Args:
+        events: usable events, as `topology.leaderboard.events` reads them, with `at`.
+    """
+    from topology.leaderboard.events import with_player
+
+    return with_player(events).select("product_id", "player_id", "score", "at")
+
+
+def place(row: Mapping[str, Any]) -> bytes | None:
+    """Return the bytes by which players are ranked: the higher best score first, then the earlier record."""
+    if not row["best"]:
+        return None
+    best = row["best"][0]
+    return b"".join(
+        (
+            falling_double(best["score"]),
+            rising_integer(best["timestamp"]),
+            rising_integer(best["partition"]),
+            rising_integer(best["offset"]),
+        )
+    )
+
+
+def show_rank(row: Row, standing: Standing, tables: Tables) -> dict[str, Any]:
+    """Return what is served of a player's rank."""
+    best = row["best"][0]
+    return {
+        "playerId": row["player_id"],
+        "playerName": tables[PLAYERS][row["player_id"]]["name"],
+        "score": best["score"],
+        "rank": standing.rank,
+        "sharedRank": standing.shared_rank,
+        "of": standing.of,
+        "percentile": standing.percentile,
+        "entry": f"{best['topic']}/{best['partition']}/{best['offset']}",
+    }
+
+
+PERSONAL_BEST: Final = Store(
+    STORE,
+    topic=PERSONAL_BESTS,
+    rows=best_rows,
+    key=Key("product_id", Int64) / Key("player_id", Int64),
+    values={"best": Bests()},
+    ranking=Ranking(place, show_rank, first_in=PRODUCTS, second_in=PLAYERS),
+)
