@@ -37,12 +37,13 @@ class Asking:
     def __exit__(self, *_: object) -> None:
         self._client.close()
 
-    def get(self, url: str, path: str) -> httpx.Response:
+    def get(self, url: str, path: str, none: int = 200) -> httpx.Response:
         """Return the answer of an instance.
 
         Args:
             url: of the instance.
             path: what is asked for.
+            none: a further status that is an answer.
 
         Raises:
             NotComparable: it does not answer, or says that it cannot answer now.
@@ -54,7 +55,7 @@ class Asking:
             raise SetupError(f"{url} is not a URL that can be asked", "give it as http://host:port") from error
         except httpx.HTTPError as error:
             raise NotComparable(f"{url} does not answer ({type(error).__name__} {error})") from error
-        if answer.status_code == 200:
+        if answer.status_code in (200, none):
             return answer
         problem = f"{url}{path} answers {answer.status_code}: {_detail(answer)}"
         if answer.status_code < 500:

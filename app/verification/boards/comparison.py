@@ -69,13 +69,19 @@ class Comparison(NamedTuple):
         boards: how many boards are expected or served.
         entries: how many places are expected.
         differences: what differs, by what it is about; the same thing has the same key in every look.
-        gone: served places that no event of the topic explains, where events are gone.
+        gone: served places, and ranks, that no event of the topic explains, where events are gone.
+        ranks: how many ranks of players are expected; None where none are kept.
     """
 
     boards: int
     entries: int
     differences: dict[tuple[str, str], Difference]
     gone: int
+    ranks: int | None = None
+
+    def with_ranks(self, ranks: int, differences: dict[tuple[str, str], Difference], gone: int) -> Comparison:
+        """Return the comparison of boards with that of ranks: arguments as the attributes of both."""
+        return self._replace(differences=self.differences | differences, gone=self.gone + gone, ranks=ranks)
 
     def still(self, before: Comparison) -> Comparison:
         """Return this look without the differences that the one before did not have: what agreed once is right."""

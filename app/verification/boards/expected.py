@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from app.verification.boards.comparison import Board, Names, Place
+from app.verification.boards.ranks import Rank, ranked
 from app.verification.boards.records import MAX_BYTES, MAX_TIME_MS, Row, Score, judge_row, judge_score, judge_score_at
 from app.verification.inputs import Inputs
 from runtime.kafka.connection import KafkaConnection
@@ -112,6 +113,23 @@ class Expectation:
         assert numbers is not None
         return Expected({of: tuple(board) for of, board in boards.items()}, numbers.events, numbers.unusable)
 
+    def ranks(self) -> dict[int, list[Rank]]:
+        """Return the ranks of all players on each product, of what has been read.
+
+        Raises:
+            QueryFailed: Spark could not compute them.
+        """
+        topic_id = self._inputs.described[SCORE_EVENTS].topic_id
+        with translated():
+            rows = self._bests(self._judged(SCORE_EVENTS).where("score IS NOT NULL")).collect()
+        best_first: dict[int, list[Rank]] = {}
+        for row in rows:
+            entry = f"{topic_id}/{row.partition}/{row.offset}"
+            best_first.setdefault(row.product_id, []).append(
+                Rank(row.player_id, row.player_name, row.score, 0, 0, 0, 0.0, entry)
+            )
+        return {product_id: ranked(players) for product_id, players in best_first.items()}
+
     def names(self, players: Collection[int], products: Collection[int]) -> Names:
         """Return the names of those of these players and products that exist.
 
@@ -175,6 +193,15 @@ class Expectation:
         for partition, begin in self._rows_begin.get(topic, {}).items():
             judged = judged.where((F.col("partition") != partition) | (F.col("offset") >= begin))
         return judged
+
+    def _bests(self, scores: DataFrame) -> DataFrame:
+        """Return the best score of each player on each product, in order: the higher one, then the earlier record."""
+        order = [F.desc("score"), F.asc("timestamp_ms"), F.asc("partition"), F.asc("offset")]
+        of_player = Window.partitionBy("product_id", "player_id").orderBy(*order)
+        players = self._table(PLAYERS).select(F.col("id").alias("player_id"), F.col("name").alias("player_name"))
+        products = self._table(PRODUCTS).select(F.col("id").alias("product_id"))
+        best = scores.withColumn("nth", F.row_number().over(of_player)).where("nth = 1")
+        return best.join(players, "player_id").join(products, "product_id").orderBy("product_id", *order)
 
     def _best(self, scores: DataFrame) -> DataFrame:
         """Return the best places of each product, in order: the higher score, then the earlier record."""

@@ -7,6 +7,7 @@ import time
 
 from app.verification.boards.comparison import Names, Served, compare
 from app.verification.boards.expected import Expectation
+from app.verification.boards.ranks import RanksCompared, compare_ranks
 from app.verification.boards.report import Result
 from app.verification.boards.served import Instances
 
@@ -37,7 +38,16 @@ class BoardLooks:
         logger.info("boards of %d score events computed in %.1f s", expected.events, time.monotonic() - began_s)
         answers = self._instances.ask()
         comparison = compare(expected.boards, answers, self._depth, self._names(answers))
+        if self._instances.have_ranks():
+            comparison = comparison.with_ranks(*self._ranks(answers))
         return Result(comparison, expected.events, expected.unusable, dict(self._expectation.lost))
+
+    def _ranks(self, answers: list[Served]) -> RanksCompared:
+        expected = self._expectation.ranks()
+        # Also of products that only some instance has a board of.
+        products = set(expected).union(*(served.boards for served in answers))
+        events_lost = bool(self._expectation.lost) or self._events_lost
+        return compare_ranks(expected, self._instances.ask_for_ranks(products), events_lost=events_lost)
 
     def _names(self, answers: list[Served]) -> Names | None:
         """Return the names on the served boards; they are needed only where the events do not explain every place."""

@@ -45,10 +45,11 @@ class Result(NamedTuple):
         if len(differences) > SHOWN:
             lines.append(f"… and {len(differences) - SHOWN} more differences")
         outcome = "equal" if not differences else f"{len(differences)} {_plural(len(differences), 'difference')}"
-        boards, entries = self.comparison.boards, self.comparison.entries
+        boards, entries, ranks = self.comparison.boards, self.comparison.entries, self.comparison.ranks
+        of_ranks = "" if ranks is None else f", {ranks} {_plural(ranks, 'rank')}"
         lines.append(
-            f"{boards} {_plural(boards, 'board')}, {entries} {_plural(entries, 'entry', 'entries')} compared with"
-            f" {self.events} {_plural(self.events, 'score event')} ({self.unusable} of them unusable): {outcome}"
+            f"{boards} {_plural(boards, 'board')}, {entries} {_plural(entries, 'entry', 'entries')}{of_ranks} compared"
+            f" with {self.events} {_plural(self.events, 'score event')} ({self.unusable} of them unusable): {outcome}"
         )
         return "\n".join([*lines, *self._notes()])
 
@@ -66,6 +67,7 @@ class Result(NamedTuple):
             "equal": not self.differences,
             "boards": self.comparison.boards,
             "entries": self.comparison.entries,
+            **({} if self.comparison.ranks is None else {"ranks": self.comparison.ranks}),
             "score_events": self.events,
             "unusable": self.unusable,
             "lost_before": {str(partition): first for partition, first in sorted(self.lost.items())},

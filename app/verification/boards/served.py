@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
@@ -10,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from app.errors import SetupError
 from app.verification.asking import Asking
 from app.verification.boards.comparison import Place, Served
+from app.verification.boards.ranks import Rank, ServedRanks
 
 _SHOWN: Final = 200
 
@@ -27,6 +29,22 @@ class _Entry(BaseModel):
     score: float
 
 
+class _Rank(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    player_id: _Id = Field(alias="playerId")
+    player_name: str = Field(alias="playerName")
+    score: float
+    rank: int
+    shared_rank: int = Field(alias="sharedRank")
+    of: int
+    percentile: float
+    entry: str
+
+
+_RANKS: Final = TypeAdapter(list[_Rank])
+_RANKS_STORE: Final = "personal-bests"
+_PAGE_SIZE: Final = 1000
 _BOARDS: Final = TypeAdapter(dict[str, list[_Entry]])
 
 
@@ -52,6 +70,43 @@ class Instances(Asking):
             SetupError: one refuses, or answers with something that is no leaderboard.
         """
         return [self._ask(url) for url in self._urls]
+
+    def have_ranks(self) -> bool:
+        """Return whether they rank players; raises as `ask` does."""
+        stores = self.get(self._urls[0], "/stores").json()
+        return any(store["name"] == _RANKS_STORE for store in stores)
+
+    def ask_for_ranks(self, products: Iterable[int]) -> list[ServedRanks]:
+        """Return the ranks of products that each serves now; raises as `ask` does."""
+        wanted = sorted(products)
+        return [self._ask_for_ranks(url, wanted) for url in self._urls]
+
+    def _ask_for_ranks(self, url: str, products: list[int]) -> ServedRanks:
+        ranks, counted = {}, {}
+        for product_id in products:
+            if (found := self._ranking(url, product_id)) is not None:
+                ranks[product_id] = found
+                counted[product_id] = int(self.get(url, f"/leaderboard/{product_id}/players/count").content)
+        return ServedRanks(url, ranks, counted)
+
+    def _ranking(self, url: str, product_id: int) -> list[Rank] | None:
+        """Return all pages of a ranking, None where the product is unknown."""
+        found: list[Rank] = []
+        path: str | None = f"/leaderboard/{product_id}/players?page_size={_PAGE_SIZE}"
+        while path is not None:
+            answer = self.get(url, path, none=404)
+            if answer.status_code == 404:
+                return None
+            try:
+                found += [Rank(**each.model_dump()) for each in _RANKS.validate_json(answer.content)]
+            except ValidationError as error:
+                raise SetupError(
+                    f"{url}{path} answers with something that is no ranking ({error.errors()[0]['msg']})",
+                    "see what it is",
+                ) from error
+            link = answer.links.get("next")
+            path = None if link is None else link["url"]
+        return found
 
     def _ask(self, url: str) -> Served:
         body = self.get(url, f"/leaderboard?limit={self._depth}").content
