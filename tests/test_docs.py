@@ -12,7 +12,7 @@ import pytest
 
 from api.http.auth import OPEN_PATHS
 from api.http.errors import KINDS
-from api.leaderboard.problems import NoSuchBoard
+from api.leaderboard.problems import NoSuchBoard, NoSuchRank, RanksAreOff
 from api.live.event_stream import EVENT_TYPE, RETRY_MS, AllKeys, OneKey, Words
 from api.live.feeds import _KEPT_MOST, _KEPT_S
 from api.own import no_own_routes
@@ -22,12 +22,15 @@ from app.settings import Settings
 from runtime.kafka.topics import inputs_of, outputs_of
 from tests.drivers.cluster import Cluster
 from tests.drivers.markdown import ROOT, Document, codes, documents, rows
+from tests.drivers.ranks import RankedInstances
 from topology.browser_windows import BROWSER_WINDOWS
 from topology.leaderboard.board import LEADERBOARD
+from topology.leaderboard.board import leaderboard as leaderboard_of
 from topology.leaderboard.places import Board
 from topology.word_count import WORD_COUNT
 
 DOCUMENTS = documents()
+WITH_RANKS = leaderboard_of(ranks=True)
 REFERENCE = Document(ROOT / "docs" / "reference.md")
 OPERATIONS = Document(ROOT / "docs" / "operations.md")
 EVENTS = ("/leaderboard/{productId}/events", "/leaderboard/events")
@@ -111,7 +114,7 @@ def test_the_reference_lists_every_setting() -> None:
 def test_a_setting_has_the_default_and_the_values_that_the_reference_says(name: str) -> None:
     default, values, meaning = setting_rows()[name]
     schema = Settings.model_json_schema()["properties"][name]
-    given = schema["default"]
+    given = "false" if schema["default"] is False else schema["default"]
     assert default == DERIVED.get(name, f"`{given}`" if given not in (None, "") else "none")
     assert meaning
     assert set(codes(values)) >= set(schema.get("enum", ())) - {""}
@@ -129,7 +132,7 @@ def test_the_reference_lists_every_topic() -> None:
     compacted = {True: ", compacted", False: ""}
     assert found == {
         spec.name: f"{spec.partitions}{compacted[spec.config.get('cleanup.policy') == 'compact']}"
-        for spec in (*inputs_of(LEADERBOARD), *outputs_of(LEADERBOARD))
+        for spec in (*inputs_of(LEADERBOARD), *outputs_of(WITH_RANKS))
     }
 
 
@@ -141,7 +144,7 @@ def test_the_reference_has_the_settings_that_topics_are_created_with() -> None:
             found |= dict.fromkeys(codes(names), codes(settings))
     created = {
         spec.name: [f"{key}={value}" for key, value in spec.config.items()]
-        for spec in (*inputs_of(LEADERBOARD), *outputs_of(LEADERBOARD))
+        for spec in (*inputs_of(LEADERBOARD), *outputs_of(WITH_RANKS))
     }
     assert found == {name: settings for name, settings in created.items() if settings}
 
@@ -158,7 +161,7 @@ def test_the_board_of_the_reference_is_one() -> None:
 @pytest.fixture(scope="module")
 async def paths() -> dict[str, Any]:
     """What the OpenAPI document says of each path."""
-    found = await _documented(Cluster({}, size=1, depth=10))
+    found = await _documented(RankedInstances(size=1).cluster) | await _documented(Cluster({}, size=1, depth=10))
     # What only stores with text keys have, and only stores with windows.
     for topology in (WORD_COUNT, BROWSER_WINDOWS):
         of_store = await _documented(Cluster({}, size=1, topology=topology, own=no_own_routes))
@@ -247,7 +250,7 @@ def test_the_reference_lists_what_needs_no_token() -> None:
 
 def test_the_reference_lists_every_problem() -> None:
     found = [(codes(row[0])[0], row[1]) for row in rows(REFERENCE.section("### Problems")) if row[0] != "type"]
-    kinds = (*KINDS.values(), NoSuchBoard.kind)
+    kinds = (*KINDS.values(), NoSuchBoard.kind, NoSuchRank.kind, RanksAreOff.kind)
     named = {(f"urn:problem-type:leaderboard:{kind.name}", str(kind.status)) for kind in kinds}
     assert sorted(found) == sorted({*named, ("about:blank", "404, 405")})
 

@@ -31,6 +31,10 @@ _PATH: Final = "/leaderboard/{productId}/players"
 
 _INVALID: Final = {"description": "An id, a number or a cursor that cannot be"}
 _NOT_FOUND: Final = {"description": "The player has no rank, the product is unknown, or ranks are off"}
+_READ: Final[dict[int | str, dict[str, Any]]] = {
+    304: {"description": "It is the one that `If-None-Match` names"},
+    503: UNAVAILABLE,
+}
 _LINK: Final = {"Link": 'the next page, `</leaderboard/1/players?page_size=2&after=…>; rel="next"`, while there is one'}
 _EVENTS_TEXT: Final = (
     "`rank`: where the player stands, exactly as the route without `/events` gives it, at once and when it has changed,"
@@ -78,7 +82,7 @@ def rank_routes(serving: Serving) -> APIRouter:
     ranking = serving.rankings.get(STORE)
     if ranking is None:
         return _routes_that_are_off()
-    router = APIRouter(prefix=_PATH, tags=["ranks"], responses={400: _INVALID, 404: _NOT_FOUND, 503: UNAVAILABLE})
+    router = APIRouter(prefix=_PATH, tags=["ranks"], responses={400: _INVALID, 404: _NOT_FOUND})
     ranks = ranking.ranks(RankPaths(lambda product: _PATH.replace("{productId}", str(product)), NoSuchRank))
     feeds = ranking.feeds(Words(row="rank", key="playerId", value="rank"))
 
@@ -90,9 +94,8 @@ def rank_routes(serving: Serving) -> APIRouter:
         "",
         summary="The ranking of a product, page by page, or some players of it",
         response_model=list[Rank],
-        responses={
-            200: described("Best first", ETAG_HEADER | ROW_HEADERS | _LINK | KEEP_HEADER, example=RANKS_EXAMPLE)
-        },
+        responses=_READ
+        | {200: described("Best first", ETAG_HEADER | ROW_HEADERS | _LINK | KEEP_HEADER, example=RANKS_EXAMPLE)},
     )
     async def players(
         request: Request,
@@ -119,7 +122,7 @@ def rank_routes(serving: Serving) -> APIRouter:
         "/count",
         summary="How many players of a product have a rank",
         response_model=int,
-        responses={200: described("A bare JSON number", ETAG_HEADER | ROW_HEADERS | KEEP_HEADER, example=4)},
+        responses=_READ | {200: described("A bare JSON number", ETAG_HEADER | ROW_HEADERS | KEEP_HEADER, example=4)},
     )
     async def count(request: Request, demand: _Demanded, product_id: ProductId) -> Response:
         return await answered(request, product_id, Counted(), demand)
@@ -128,13 +131,13 @@ def rank_routes(serving: Serving) -> APIRouter:
         "/{playerId}",
         summary="The rank of a player, and who is around",
         response_model=Rank | list[Rank],
-        responses={
+        responses=_READ
+        | {
             200: described(
                 "The player's rank; with `around` a list, best first",
                 ETAG_HEADER | ROW_HEADERS | KEEP_HEADER,
                 example=RANK_EXAMPLE,
             ),
-            304: {"description": "It is the one that `If-None-Match` names"},
         },
     )
     async def one_player(
