@@ -9,7 +9,20 @@ from concurrent.futures import ProcessPoolExecutor
 
 import psutil
 
-from benchmarks import counts, drain, failover, freshness, memory, overload, peer, reads, restart, streams, windows
+from benchmarks import (
+    counts,
+    drain,
+    failover,
+    freshness,
+    memory,
+    overload,
+    peer,
+    ranks,
+    reads,
+    restart,
+    streams,
+    windows,
+)
 from benchmarks.figures import Figure
 
 BENCHMARKS: dict[str, Callable[[], Iterable[Figure]]] = {
@@ -23,6 +36,7 @@ BENCHMARKS: dict[str, Callable[[], Iterable[Figure]]] = {
     "streams": streams.run,
     "counts": counts.run,
     "windows": windows.run,
+    "ranks": ranks.run,
     "peer": peer.run,
 }
 

@@ -12,6 +12,7 @@ from api.leaderboard.ranks import rank_routes
 from api.leaderboard.routes import BOARD_PATH, board_routes, composed
 from api.own import Own, Page
 from api.serving import Serving
+from runtime.declaration import Limits
 
 STORE = "leader-boards"
 _PAGE: Final = {
@@ -22,6 +23,11 @@ _PAGE: Final = {
     "rows": "Boards",
     "source": "score events",
 }
+
+
+def _page_values(serving: Serving, limits: Limits) -> dict[str, str]:
+    """Return the texts of the page; players are shown where they are ranked."""
+    return {**_PAGE, "depth": str(limits.most), "players_hidden": "" if serving.rankings else " hidden"}
 
 
 def leaderboard_routes(serving: Serving) -> Own:
@@ -43,7 +49,7 @@ def leaderboard_routes(serving: Serving) -> Own:
             board_routes(serving, served, board, served.gather(composed), limits),
         ],
         rows=[board],
-        page=Page(directory=Path(__file__).parent / "static", values={**_PAGE, "depth": str(limits.most)}),
+        page=Page(directory=Path(__file__).parent / "static", values=_page_values(serving, limits)),
         metrics=METRIC_NAMES,
         hint=f"/docs lists the routes, and {BOARD_PATH} is the board of a product.",
     )

@@ -220,12 +220,13 @@ class Spark:
         for directory in {self.settings.work_dir, self._temporary}:
             shutil.rmtree(directory, ignore_errors=True)
 
-    def events(self, topics: Sequence[str], *, catching_up: bool) -> DataFrame:
+    def events(self, topics: Sequence[str], *, catching_up: bool, per_batch: int | None = None) -> DataFrame:
         """Return topics as one stream, as Spark's Kafka source gives it; of one topic without its name.
 
         Args:
             topics: which.
             catching_up: read in bounded micro-batches; real-time mode takes no bound.
+            per_batch: so many records in each at most, where that is less than the settings say.
         """
         reader = (
             self.session.readStream.format("kafka")
@@ -236,7 +237,8 @@ class Spark:
             .option("failOnDataLoss", "false")
         )
         if catching_up:
-            reader = reader.option("maxOffsetsPerTrigger", self.settings.offsets_per_batch)
+            most = self.settings.offsets_per_batch
+            reader = reader.option("maxOffsetsPerTrigger", most if per_batch is None else min(most, per_batch))
             reader = reader.options(**_BOUNDED_OPTIONS, **_BULK_OPTIONS)
         return reader.load() if len(topics) > 1 else reader.load().drop("topic")
 

@@ -130,7 +130,7 @@ class Work:
 
     def _events(self) -> DataFrame:
         with translated():
-            return self.spark.events(list(self.topic_ids), catching_up=True)
+            return self.spark.events(list(self.topic_ids), catching_up=True, per_batch=self.store.records_per_batch)
 
     def _bounded(
         self,

@@ -11,6 +11,8 @@ from runtime.results import Made
 from runtime.serving.in_memory import GivenRecord, InMemory, read
 from runtime.serving.ranked_view import RankedView
 from tests.drivers.cluster import Cluster
+from tests.drivers.fake_view import Boards
+from tests.drivers.table_views import TableRows
 from topology.leaderboard.bests import Best
 from topology.leaderboard.board import leaderboard
 from topology.leaderboard.ranks import STORE
@@ -35,13 +37,15 @@ class RankedInstances:
 
     Args:
         size: how many instances.
+        boards: what is shown of the boards, by product.
+        table_rows: what the routes of tables answer.
 
     Attributes:
         instances: the copies of each.
         cluster: asks them.
     """
 
-    def __init__(self, size: int = 3) -> None:
+    def __init__(self, size: int = 3, boards: Boards | None = None, table_rows: TableRows | None = None) -> None:
         topology = leaderboard(10, ranks=True)
         self.instances = [InMemory(topology, PARTITIONS) for _ in range(size)]
         for number, instance in enumerate(self.instances):
@@ -50,7 +54,13 @@ class RankedInstances:
             instance.copies.set_active(active)
             for partition in set(range(PARTITIONS)) - held:
                 instance.copies.drop(partition)
-        self.cluster = Cluster({}, size, topology=topology, rankings=[each.rankings for each in self.instances])
+        self.cluster = Cluster(
+            boards or {},
+            size,
+            topology=topology,
+            rankings=[each.rankings for each in self.instances],
+            table_rows=table_rows,
+        )
 
     @property
     def views(self) -> list[RankedView]:

@@ -43,6 +43,15 @@ export class Games {
     return this.#boards.get(id)?.name;
   }
 
+  /** Return the players on the boards that are shown whose names have a text in them: ids with names. */
+  playersNamed(text) {
+    const found = new Map();
+    for (const { entries } of this.#boards.values()) {
+      for (const { playerId, playerName } of entries) if (folded(playerName).includes(folded(text))) found.set(playerId, playerName);
+    }
+    return [...found];
+  }
+
   /** Show what comes until `signal`. */
   run(signal, tell) {
     return keepTrying(signal, (live) => this.#attempt(signal, live), tell);

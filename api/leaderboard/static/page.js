@@ -2,6 +2,8 @@
 //
 //   #/                         all games      ─┐
 //   #/cluster, #/topology      …               ├─ fed by the stream of all boards, or by pages of them
+//   #/players                  find a player   ─┘
+//   #/players/3, #/players/3/6 one player      ─── fed by the stream of the rank on one game
 //   #/game/6                   one game       ─── fed by the stream of its board        ?game=6 leads there as well
 //   #/stores, …                the stores     ─── as on the page of every topology
 
@@ -11,6 +13,7 @@ import { Frame } from "./frame.js";
 import { Game } from "./game.js";
 import { Games, isId, linkTo } from "./games.js";
 import { Announcer } from "./entries.js";
+import { Players } from "./players.js";
 import { byId } from "./show.js";
 import { Stores } from "./stores.js";
 import { Views } from "./views.js";
@@ -21,6 +24,7 @@ readAsText("productId", "playerId");
 const announcer = new Announcer(byId("announcer"));
 const games = new Games(announcer);
 const game = new Game(announcer);
+const players = new Players(announcer, (text) => games.playersNamed(text), isId);
 const stores = new Stores(TITLE);
 const cluster = new Cluster("leaderboard_score_events_total", "Scores read");
 
@@ -35,25 +39,40 @@ const views = new Views(frame, {
   route: (hash) => {
     const [, name, id] = /^#\/(\w+)(?:\/(.*))?$/.exec(hash) ?? [];
     if (name === "game" && id) return { name, id, fed: `game ${id}`, within: "games", back: "#/" };
+    if (name === "players") {
+      const [player, on] = (id ?? "").split("/");
+      if (!player) return { name, fed: "games", back: "#/" };
+      return { name, id: player, on, fed: `player ${player} ${on ?? ""}`, within: "players", back: "#/players" };
+    }
     if (name === "cluster" || name === "topology") return { name, fed: "games" };
     return stores.route(hash) ?? { name: "games", fed: "games", isFirst: true };
   },
   open: (view) => {
     announcer.clear();
     if (view.name === "game") game.open(view.id, games.nameOf(view.id));
+    else if (view.name === "players") players.open(view.id, view.on);
     else stores.open(view);
   },
   run: (view, signal, tell) => {
     if (view.fed === "games") return games.run(signal, tell);
+    if (view.name === "players") {
+      if (isId(view.id) && isId(view.on ?? "0")) return players.run(signal, tell);
+      return players.explain(`“${view.id}” is no player's id. Ids are whole numbers, such as 3.`);
+    }
     if (view.name !== "game") return stores.run(view, signal, tell);
     if (!isId(view.id)) return game.explain(`“${view.id}” is no game's id. Ids are whole numbers, such as 6.`);
     return game.run(signal, tell);
   },
   locate: (view, signal) => {
+    if (view.name === "players") return undefined;
     if (view.name !== "game") return stores.locate(view, signal);
     return isId(view.id) ? game.locate(signal) : undefined;
   },
-  refused: (view, text) => (view.name === "game" ? game.explain(text) : stores.refused(view, text)),
+  refused: (view, text) => {
+    if (view.name === "game") game.explain(text);
+    else if (view.name === "players") players.explain(text);
+    else stores.refused(view, text);
+  },
 });
 
 const asked = new URLSearchParams(location.search).get("game");

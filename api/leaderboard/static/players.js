@@ -1,0 +1,169 @@
+// Players: one is found by id or name; where the player stands on every game, and who is around on one of them, live.
+
+import { askJson, isExpected, keepTrying, pause, readEvents } from "./ask.js";
+import { arrange, byId, make, number, plural, say } from "./show.js";
+
+const AROUND = 5;
+const MOST_GAMES = 100;
+const MOST_FOUND = 12;
+const LOOK_AGAIN_MS = 10_000;
+
+const linkTo = (id, game) => `#/players/${id}${game === undefined ? "" : `/${game}`}`;
+
+export class Players {
+  #announcer;
+  #named;
+  #isId;
+  #id;
+  #game;
+  #name = "";
+  #rank = null;
+
+  /** `named` returns the players that the page knows whose names have a text in them. */
+  constructor(announcer, named, isId) {
+    this.#announcer = announcer;
+    this.#named = named;
+    this.#isId = isId;
+    byId("players-form").addEventListener("submit", (event) => this.#submit(event));
+    byId("players-search").addEventListener("input", () => this.#find());
+  }
+
+  /** Begin with a player on a game; without one with nobody, or with the game where the player stands best. */
+  open(id, game) {
+    if (id !== this.#id) {
+      byId("standings-rows").replaceChildren();
+      this.#name = "";
+    }
+    this.#id = id;
+    this.#game = game;
+    this.#rank = null;
+    byId("around-rows").replaceChildren();
+    byId("around").hidden = true;
+    byId("standings").hidden = id === undefined;
+    this.explain("");
+    say(byId("players-title"), id === undefined ? "Players" : this.#name || `Player ${id}`);
+    this.#find();
+  }
+
+  /** Show what comes until `signal`. */
+  run(signal, tell) {
+    return keepTrying(signal, (live) => this.#attempt(signal, live), tell);
+  }
+
+  explain(text) {
+    say(byId("player-empty"), text);
+    byId("player-empty").hidden = !text;
+  }
+
+  async #attempt(signal, live) {
+    const { name } = await askJson(`tables/players/keys/${this.#id}`, { signal });
+    this.#name = name;
+    say(byId("players-title"), name);
+    document.title = `${name} · Leaderboard`;
+    const ranks = await this.#ranks(signal);
+    live();
+    const game = this.#game ?? ranks.toSorted((a, b) => b.percentile - a.percentile)[0]?.productId;
+    this.#drawRanks(ranks, game);
+    if (game === undefined) {
+      this.explain(`${name} has no score yet. The first one shows here.`);
+      await pause(LOOK_AGAIN_MS, signal);
+      return;
+    }
+    const { gameName } = ranks.find((rank) => rank.productId === game) ?? { gameName: `Game ${game}` };
+    const told = (event, rank) => this.#told(signal, event === "rank" ? rank : null, game, gameName);
+    await readEvents(`leaderboard/${game}/players/${this.#id}/events`, { signal, opened: live, told });
+  }
+
+  /** Return where the player stands on the games that there are. */
+  async #ranks(signal) {
+    const boards = await askJson(`leaderboard?limit=1&page_size=${MOST_GAMES}`, { signal });
+    const asked = Object.entries(boards).map(async ([productId, [{ gameName }]]) => {
+      try {
+        return { productId, gameName, ...(await askJson(`leaderboard/${productId}/players/${this.#id}`, { signal })) };
+      } catch (error) {
+        if (!isExpected(error) || error.status !== 404) throw error;
+        return null; // Not played.
+      }
+    });
+    return (await Promise.all(asked)).filter(Boolean);
+  }
+
+  async #told(signal, rank, game, gameName) {
+    const before = this.#rank;
+    this.#rank = rank;
+    if (rank && before && before.rank !== rank.rank) {
+      this.#announcer.changed(gameName, `${rank.playerName} is number ${rank.rank} of ${rank.of} in ${gameName} now.`);
+    }
+    if (!rank) return this.explain(`${this.#name} has no rank in ${gameName}.`);
+    this.explain("");
+    try {
+      const around = await askJson(`leaderboard/${game}/players/${this.#id}?around=${AROUND}`, { signal });
+      if (rank === this.#rank) this.#drawAround(around, game, gameName);
+      this.#drawRanks(await this.#ranks(signal), game);
+    } catch (error) {
+      // The next event asks again, and the connection's state says the rest.
+      if (!isExpected(error)) throw error;
+    }
+  }
+
+  #drawRanks(ranks, game) {
+    byId("standings").hidden = !ranks.length;
+    arrange(byId("standings-rows"), ranks.map((rank) => this.#standing(rank, rank.productId === game)));
+  }
+
+  #standing(rank, isShown) {
+    const rows = Array.from(byId("standings-rows").children);
+    const row = rows.find(({ dataset }) => dataset.product === rank.productId) ?? makeStanding(rank.productId, linkTo(this.#id, rank.productId));
+    const [link] = row.getElementsByTagName("a");
+    say(link, rank.gameName);
+    if (isShown) link.setAttribute("aria-current", "true");
+    else link.removeAttribute("aria-current");
+    const texts = [`${number(rank.rank)} of ${number(rank.of)}`, `${number(rank.percentile)} %`, number(rank.score)];
+    texts.forEach((text, index) => say(row.children[index + 1], text));
+    return row;
+  }
+
+  #drawAround(around, game, gameName) {
+    byId("around").hidden = false;
+    say(byId("around-caption"), `Around ${this.#name} in ${gameName}`);
+    const rows = new Map(Array.from(byId("around-rows").children, (row) => [row.dataset.player, row]));
+    const drawn = around.map((rank) => {
+      const row = rows.get(rank.playerId) ?? makeNeighbour(rank.playerId, linkTo(rank.playerId, game));
+      if (rank.playerId === this.#id) row.setAttribute("aria-current", "true");
+      else row.removeAttribute("aria-current");
+      say(row.children[0], number(rank.rank));
+      say(row.getElementsByTagName("a")[0], rank.playerName);
+      say(row.children[2], number(rank.score));
+      return row;
+    });
+    arrange(byId("around-rows"), drawn);
+  }
+
+  // Finding a player
+
+  #submit(event) {
+    event.preventDefault();
+    const text = byId("players-search").value.trim();
+    if (this.#isId(text)) location.hash = linkTo(text);
+    else byId("players-found").querySelector("a")?.click();
+  }
+
+  #find() {
+    const text = byId("players-search").value.trim();
+    const found = text && !this.#isId(text) ? this.#named(text) : [];
+    const links = found.slice(0, MOST_FOUND).map(([id, name]) => make("li", {}, make("a", { href: linkTo(id) }, name)));
+    byId("players-found").replaceChildren(...links);
+    const hint = this.#isId(text) ? "Enter shows this player." : "By name those are found who are on a podium; by id everybody is.";
+    say(byId("players-hint"), text && !this.#isId(text) && found.length ? `${plural(found.length, "player")} found.` : hint);
+  }
+}
+
+function makeStanding(product, href) {
+  const cells = [0, 1, 2].map(() => make("td", { className: "number" }));
+  return make("tr", { "data-product": product }, make("th", { scope: "row" }, make("a", { href })), ...cells);
+}
+
+function makeNeighbour(player, href) {
+  const name = make("th", { scope: "row" }, make("a", { href }));
+  return make("tr", { "data-player": player }, make("td", { className: "number" }), name, make("td", { className: "number" }));
+}

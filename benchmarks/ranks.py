@@ -1,0 +1,180 @@
+"""How ranks do: a million players of one product, from a backlog, restored, read one by one, and how fresh.
+
+    .venv/bin/python -m benchmarks.ranks
+
+The topology is the leaderboard with LEADERBOARD_RANKS=true, and else the service's default settings.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import multiprocessing
+import statistics
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from random import Random
+
+import httpx
+import uvloop
+
+from benchmarks.figures import Figure, markdown
+from benchmarks.freshness import SECONDS, WARM_UP_S, shown_after_ms
+from benchmarks.load import PARTITIONS, SEED, SENDERS, producer, send_values, sending
+from benchmarks.loaded import DEFAULTS, LOOK_EVERY_S, installed
+from benchmarks.process_tree import ProcessTree
+from runtime.kafka.connection import KafkaConnection
+from runtime.kafka.topics import create_missing, inputs_of, outputs_of
+from tests.drivers.instance import Instance
+from tests.drivers.producer import Inputs
+from tests.drivers.replicas import Replicas
+from tests.waiting import wait_until
+from topology.leaderboard.board import leaderboard
+from topology.leaderboard.topics import SCORE_EVENTS
+
+PLAYERS = 1_000_000
+RATE = 500
+READS = 2_000
+PATH = "/leaderboard/1/players"
+_CHUNK = 20_000
+
+
+@dataclass(frozen=True)
+class Everybody:
+    """Scores of all players, that are sent beside the one whose rank is looked at.
+
+    Attributes:
+        topic: where they are sent.
+    """
+
+    topic: str = SCORE_EVENTS
+
+    def values(self) -> Iterator[bytes]:
+        """Yield them, without an end."""
+        dice = Random(SEED)
+        while True:
+            yield _event(dice.randrange(1_000_000), 1, dice.randrange(PLAYERS))
+
+
+class Own:
+    """Scores of one player, each better than the last, and the rank that shows it."""
+
+    topic = SCORE_EVENTS
+    path = f"{PATH}/1"
+
+    def __init__(self) -> None:
+        self._best = 1_000_000
+
+    def next(self) -> tuple[float, bytes]:
+        """Return the score, and its event."""
+        self._best += 1
+        return float(self._best), _event(self._best, 1, 1)
+
+    def shown(self, body: bytes) -> float:
+        """Return the score that a rank is of."""
+        return float(json.loads(body)["score"])
+
+
+def run() -> Iterator[Figure]:
+    """Yield the figures of one run."""
+    with _started() as (kafka, replicas):
+        began_s = time.monotonic()
+        (instance,) = replicas.add()
+        _wait_until_ranked(instance)
+        yield Figure(
+            f"{PLAYERS:,} players of one product, process start to the last rank", "s", [time.monotonic() - began_s]
+        )
+
+        instance.wait_for_log("stream of personal-bests: catching up ▸ running")
+        for what, path in (
+            ("a rank", f"{PATH}/{{player}}"),
+            ("fifty before and fifty behind", f"{PATH}/{{player}}?around=50"),
+            ("a page of 100 from rank 900,000", f"{PATH}?page_size=100&from_rank=900000"),
+        ):
+            cuts = statistics.quantiles(_read_ms(instance, path), n=100)
+            yield Figure(f"{what}, one by one, p50", "ms", [cuts[49]], 2)
+            yield Figure(f"{what}, one by one, p99", "ms", [cuts[98]], 2)
+
+        own = Own()
+        with sending(kafka, RATE, Everybody()):
+            uvloop.run(shown_after_ms(kafka, instance.address, own, WARM_UP_S))
+            shown_ms = uvloop.run(shown_after_ms(kafka, instance.address, own, SECONDS))
+        cuts = statistics.quantiles(shown_ms, n=100)
+        yield Figure(f"{RATE:,} ev/s: until HTTP shows a rank, p50", "ms", [cuts[49]])
+        yield Figure(f"{RATE:,} ev/s: until HTTP shows a rank, p99", "ms", [cuts[98]])
+
+        began_s = time.monotonic()
+        (other,) = replicas.add()
+        _wait_until_ranked(other)
+        yield Figure(f"a second instance, {PLAYERS:,} players ranked", "s", [time.monotonic() - began_s])
+        yield Figure("instance without the stream", "MB", [ProcessTree(other.process.pid).pss_mb], 0)
+
+
+@contextmanager
+def _started() -> Iterator[tuple[KafkaConnection, Replicas]]:
+    """Have a broker with players and a score of each, and no instance yet."""
+    topology = leaderboard(ranks=True)
+    with installed() as (directory, broker):
+        asyncio.run(create_missing(broker.connection, [*inputs_of(topology), *outputs_of(topology)]))
+        inputs = Inputs(broker.connection)
+        inputs.products({1: "Everybody's game"})
+        for first in range(0, PLAYERS, _CHUNK):
+            inputs.players({player: f"Player {player}" for player in range(first, first + _CHUNK)})
+        with multiprocessing.get_context("spawn").Pool(SENDERS) as pool:
+            pool.starmap(_send, [(broker.connection, part) for part in range(SENDERS)])
+        with Replicas(directory, broker.bootstrap_servers, RANKS="true", **DEFAULTS) as replicas:
+            yield broker.connection, replicas
+
+
+def _event(score: int, product: int, player: int) -> bytes:
+    return b'{"score":%d,"product_id":%d,"player_id":%d}' % (score, product, player)
+
+
+def _wait_until_ranked(instance: Instance) -> None:
+    """Wait until the copy of an instance itself has ranked all players."""
+
+    def ranked() -> bool:
+        answer = instance.get(f"{PATH}/count")
+        return (
+            answer.status_code == 200 and answer.headers["x-served-by"] == instance.address and answer.json() == PLAYERS
+        )
+
+    wait_until(ranked, "all are ranked", every_s=LOOK_EVERY_S)
+
+
+def _read_ms(instance: Instance, path: str) -> list[float]:
+    """Return how long each of some reads took, one after the other over one connection, in milliseconds."""
+    dice, took_ms = Random(SEED), []
+    with httpx.Client(base_url=instance.url, trust_env=False) as client:
+        for _ in range(READS):
+            target = path.format(player=dice.randrange(PLAYERS))
+            began_s = time.perf_counter()
+            answer = client.get(target)
+            took_ms.append((time.perf_counter() - began_s) * 1000)
+            answer.raise_for_status()
+    return took_ms
+
+
+def _send(kafka: KafkaConnection, part: int) -> None:
+    asyncio.run(_send_scores(kafka, part))
+
+
+async def _send_scores(kafka: KafkaConnection, part: int) -> None:
+    dice, partitions = Random(SEED + part), range(part, PARTITIONS, SENDERS)
+    players = range(part, PLAYERS, SENDERS)
+    async with producer(kafka) as sender:
+        for number, first in enumerate(range(0, len(players), _CHUNK)):
+            values = [_event(dice.randrange(1_000_000), 1, player) for player in players[first : first + _CHUNK]]
+            await send_values(sender, SCORE_EVENTS, partitions[number % len(partitions)], values)
+        await sender.flush()
+
+
+def main() -> None:
+    """Print the table of one run."""
+    print(markdown(run()))
+
+
+if __name__ == "__main__":
+    main()
