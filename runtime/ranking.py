@@ -38,8 +38,8 @@ class Ranking:
     """How the rows of a store are ranked; its key has two parts, the second one an `Int64`.
 
     Attributes:
-        place: a pure function from a row to ordered bytes, the best first; None where it has no place. No place is the
-            beginning of another one, and of two that are alike the lesser second part comes first.
+        place: a pure function from a row's values to ordered bytes, the best first; None where it has no place. No
+            place is the beginning of another one, and of two that are alike the lesser second part comes first.
         show: a pure function of a row, its standing and the tables as they are now to what is served.
         shared_bytes: how many bytes of their places are alike where rows are equally good.
         first_in: the table in which the first part has to have a row; None: no table has to.

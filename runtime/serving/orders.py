@@ -31,7 +31,7 @@ def sort_key(place: bytes, second: KeyValue) -> bytes:
 
 
 def second_of(key: bytes) -> KeyValue:
-    """Return the second part of the key of the row that a sort key is of."""
+    """Return the second part of the key of the row that a sort key, or a key in the store, is of."""
     return Int64.decode(key[-SECOND_BYTES:])
 
 
