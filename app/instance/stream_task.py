@@ -63,8 +63,7 @@ class StreamTask:
         """Return how often the stream has failed here, and why it does now; empty while it does not."""
         if self._thread is None:
             return self._cannot_be_made
-        status = self._thread.status
-        return sum(status.failures.values()), status.error or ""
+        return self._thread.failed, self._thread.status.error or ""
 
     def trouble(self) -> str | None:
         """Return why the stream does not get to work here; None when it does, or is elsewhere."""

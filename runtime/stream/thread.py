@@ -60,6 +60,11 @@ class StreamThread:
         """What the thread is doing."""
         return combined([stream.status for stream in self._streams])
 
+    @property
+    def failed(self) -> int:
+        """How often the stream has failed of the store that failed most: what ends a JVM fails at every store."""
+        return max(sum(stream.status.failures.values()) for stream in self._streams)
+
     def start(self) -> None:
         """Begin, in the background."""
         self._thread.start()
