@@ -424,6 +424,11 @@ class Store:
         return self.of_join or isinstance(self.window, Session)
 
     @property
+    def in_bursts(self) -> bool:
+        """Whether an event makes several results at once: it lies in several windows."""
+        return self.window is not None and self.window.overlap
+
+    @property
     def record(self) -> Values:
         """What a result record's value is: the values, and of a session before them when it ends."""
         if isinstance(self.values, Values):

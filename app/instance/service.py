@@ -252,6 +252,7 @@ class Service:
             conf=settings.further_spark_conf,
             app_name=self._topology.name,
             driver_flags=tuple(spark_class_data(jars).flags()),
+            in_bursts=any(store.in_bursts for store in self._topology.stores),
         )
         stream = StreamSettings(
             topology=self._topology,

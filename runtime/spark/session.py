@@ -85,6 +85,16 @@ _LOCAL_CHECKPOINT: Final = {
 file, a hundred and more at a batch's end: a third of the time that a batch boundary holds new results back."""
 
 
+_BUFFER: Final = "spark.shuffle.streaming.networkBufferSize"
+_BUFFER_WAITS_MS: Final = "spark.shuffle.streaming.networkBufferMaxWaitTimeMs"
+_ONE_BY_ONE: Final = {_BUFFER: "16", _BUFFER_WAITS_MS: "1000"}
+"""Spark sends a buffer when it is nine tenths full, or when a thread that looks so often finds rows that wait. Even the
+smallest row fills one of this size, so none waits, and nothing is to be found."""
+_IN_BURSTS: Final = {_BUFFER: "4096", _BUFFER_WAITS_MS: "1"}
+"""Six small messages for each event are more than the sockets of Spark's shuffle hold, which have 32 kB: the system
+throws some away, and sends them again after up to seconds."""
+
+
 @dataclass(frozen=True, slots=True)
 class SparkSettings:
     """How Spark runs.
@@ -102,6 +112,7 @@ class SparkSettings:
         app_name: what the session is called.
         offsets_per_batch: of catching up. Each batch is a commit, from which a start after a failure goes on, and takes
             a second of its own.
+        in_bursts: whether an event makes several rows at once, so that rows go through the shuffle together.
         exit_within_s: how long the session and the JVM may take to end in order before the JVM is killed. By default no
             time when there are no executors elsewhere: a query that was stopped has left nothing undone, and whoever
             takes over waits for this.
@@ -117,6 +128,7 @@ class SparkSettings:
     driver_flags: tuple[str, ...] = ()
     app_name: str = "leaderboard"
     offsets_per_batch: int = 2_000_000
+    in_bursts: bool = False
     exit_within_s: float | None = None
 
     @property
@@ -453,10 +465,7 @@ def _conf(settings: SparkSettings, slots: int, shuffle_partitions: int) -> dict[
         # What real-time mode asks of the state, from the first batch on.
         f"{state_store}.providerClass": ("org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"),
         f"{state_store}.checkpointFormatVersion": "2",
-        # Spark sends a buffer when it is nine tenths full, or when a thread that looks so often finds rows that wait.
-        # Even the smallest row fills one of this size, so none waits, and nothing is to be found.
-        "spark.shuffle.streaming.networkBufferSize": "16",
-        "spark.shuffle.streaming.networkBufferMaxWaitTimeMs": "1000",
+        **(_IN_BURSTS if settings.in_bursts else _ONE_BY_ONE),
         # Spark counts a buffer's size, whatever the row in it takes: this is half a million rows of a task.
         "spark.shuffle.streaming.writerMaxMemory": str(8 * 2**20),
     }

@@ -30,6 +30,7 @@ T = TypeVar("T")
 _CATCH_UP: Final = {"availableNow": True}
 _APART: Final = "apart"
 _LINGER_MS: Final = 2
+"""Where an event makes several results at once: they go together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,8 +178,6 @@ class Work:
         name = f"{self.topology.name}-{self.store.name}"
         # What does not change is written when that is certain.
         mode = "append" if self.store.final else "update"
-        # An event in several windows makes as many results at once: they go together.
-        several = self.store.window is not None and self.store.window.overlap
         query = self.spark.start_query(
             name,
             results,
@@ -186,7 +185,7 @@ class Work:
             checkpoint,
             mode=mode,
             trigger=trigger,
-            linger_ms=_LINGER_MS if several else 0,
+            linger_ms=_LINGER_MS if self.store.in_bursts else 0,
         )
         return StreamQuery(query)
 
