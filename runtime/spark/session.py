@@ -458,8 +458,6 @@ def _conf(settings: SparkSettings, slots: int, shuffle_partitions: int) -> dict[
         "spark.sql.streaming.stopTimeout": "60s",
         # Each table that is broadcast takes a page of its own, for each batch anew: 32 MB by default.
         "spark.buffer.pageSize": "1m",
-        # Windows that have passed leave the state beside the rows that come, and not all of them between two batches.
-        "spark.sql.streaming.statefulOperator.incrementalCleanupFactor": "2",
         # A state of some hundred thousand rows does not fit into the 8 MB that are the default; a small one takes none.
         f"{state_store}.rocksdb.blockCacheSizeMB": "32",
         # What real-time mode asks of the state, from the first batch on.
