@@ -156,7 +156,7 @@ class OneCopy(ABC):
         if position != now:
             text = now.text(self.store).encode()
             self._positions[partition] = now, text
-            self._told.of_peer(now)
+            self._told.at(now)
         return [(STORE_POSITION, text)]
 
     def _local(self, key: Any, what: Any, partition: int, status: PartitionStatus) -> Answer | None:

@@ -35,22 +35,14 @@ class Told:
         self._view = view
         self._highest: dict[int, Position] = {}
 
-    def of_copy(self, partition: int, status: PartitionStatus) -> None:
-        """Remember that this instance's copy answers.
-
-        Args:
-            partition: of the copy.
-            status: what the instance can say about it.
-        """
-        if status.topic_id:
-            self.of_peer(Position(status.topic_id, partition, status.position))
-
     def of_copies(self, partitions: Iterable[int]) -> None:
         """Remember that this instance's copies answer."""
         for partition in partitions:
-            self.of_copy(partition, self._view.status(partition))
+            status = self._view.status(partition)
+            if status.topic_id:
+                self.at(Position(status.topic_id, partition, status.position))
 
-    def of_peer(self, position: Position) -> None:
+    def at(self, position: Position) -> None:
         """Remember that a copy answers which has come to a position."""
         held = self._highest.get(position.partition)
         if held is None or held.topic_id != position.topic_id or held.offset < position.offset:
@@ -90,7 +82,7 @@ class Told:
             for each in self._ahead_of(positions):
                 self._forget(each)
         for position in positions:
-            self.of_peer(position)
+            self.at(position)
         return reply
 
     async def reached(self, partitions: Iterable[int]) -> None:
