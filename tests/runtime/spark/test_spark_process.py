@@ -52,8 +52,29 @@ def test_the_connector_is_on_the_class_path_before_what_an_operator_has_there(sp
     assert jvm is not None
     connector = [str(jar) for jar in spark.settings.jars]
     class_path = jvm.java.lang.System.getProperty("java.class.path").split(os.pathsep)
-    assert len(connector) == 4
+    assert len(connector) == 5
     assert class_path[: len(connector) + 1] == [*connector, CLASS_PATH]
+
+
+def test_permissions_of_local_files_are_set_without_a_process(
+    spark: Spark, jvm: psutil.Process, tmp_path: Path
+) -> None:
+    java, context = spark.session.sparkContext._jvm, spark.session.sparkContext._jsc  # noqa: SLF001
+    assert java is not None
+    hadoop = java.org.apache.hadoop.fs
+    files = hadoop.FileSystem.get(java.java.net.URI("file:///"), context.hadoopConfiguration())
+    before = _faults_of_children(jvm)
+    path = hadoop.Path(str(tmp_path / "made"))
+    files.mkdirs(path, hadoop.permission.FsPermission("750"))
+    assert (tmp_path / "made").stat().st_mode & 0o777 == 0o750
+    assert files.getFileStatus(path).getPermission().toString() == "rwxr-x---"
+    assert _faults_of_children(jvm) == before
+
+
+def _faults_of_children(jvm: psutil.Process) -> int:
+    """Return how many page faults processes had that a process started and waited for; each has some."""
+    fields = Path(f"/proc/{jvm.pid}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[8]) + int(fields[10])
 
 
 @pytest.mark.parametrize(
