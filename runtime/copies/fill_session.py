@@ -1,7 +1,7 @@
 """A session with Kafka in which stores are filled: it lasts as long as the broker answers.
 
 Two loops share one consumer: `fill` writes records as they come, `upkeep` decides which partitions the consumer reads
-and from where.
+and from where. A third one has windows deleted that are kept no longer.
 """
 
 from __future__ import annotations
@@ -95,20 +95,25 @@ class FillSession:
         async with TopicCatalog(self._kafka) as catalog, self._consumer() as consumer:
             await self._upkeep(catalog, consumer)
             self._on_resumed()
-            filling = asyncio.create_task(self._fill(consumer), name="fill-stores")
-            filling.add_done_callback(lambda _: self._copies.changed.set())
+            beside = [asyncio.create_task(self._fill(consumer), name="fill-stores")]
+            if self._republisher is not None:
+                beside.append(asyncio.create_task(self._republisher.let_windows_go(), name="let-windows-go"))
+            for task in beside:
+                task.add_done_callback(lambda _: self._copies.changed.set())
             try:
                 while True:
                     with suppress(TimeoutError):
                         async with asyncio.timeout(self._options.upkeep_every_s):
                             await self._copies.changed.wait()
                     self._copies.changed.clear()
-                    if filling.done():
-                        await filling
+                    for task in beside:
+                        if task.done():
+                            await task
                     await self._upkeep(catalog, consumer)
             finally:
-                filling.cancel()
-                await asyncio.wait([filling])
+                for task in beside:
+                    task.cancel()
+                await asyncio.wait(beside)
 
     # Records to stores
 

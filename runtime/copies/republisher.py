@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from runtime.copies.copies import Copies
@@ -19,18 +20,21 @@ logger = logging.getLogger(__name__)
 Publish = Callable[[ResultRecord], Awaitable[None]]
 """Publishes a result. May raise `BrokerUnavailable`."""
 
+PublishTogether = Callable[[Sequence[ResultRecord]], Awaitable[int]]
+"""Publishes records of one topic partition, and returns the offset of the last. May raise `BrokerUnavailable`."""
+
 _AT_ONCE: Final = 500
+_WINDOWS_AT_ONCE: Final = 100
+"""New rows of a partition wait until its copy has read what was published before them: these take some milliseconds."""
+_BREATH_S: Final = 0.005
+_LOOK_FOR_WINDOWS_EVERY_S: Final = 1.0
 
 
-class _Log(NamedTuple):
-    """What is said of some records: of the key of the first one, of which store, and how many more."""
+class _Published(NamedTuple):
+    """Where the last delete of windows lies that was published: at an offset, in an epoch of the copy."""
 
-    level: int
-    text: str
-
-
-_LACKING: Final = _Log(logging.INFO, "publishing result %s of store %s and %d more again: the topic lacks some of it")
-_LET_GO: Final = _Log(logging.DEBUG, "deleting window %s of store %s and %d more: they are kept no longer")
+    epoch: int
+    offset: int
 
 
 class Republisher:
@@ -39,31 +43,77 @@ class Republisher:
     Args:
         copies: whose results.
         publish: publishes one.
+        publish_together: publishes many, of one topic partition.
         lacking_for_s: how long the last record of a key may lack something before its result is published again.
     """
 
-    def __init__(self, copies: Copies, publish: Publish, lacking_for_s: float = 1.0) -> None:
+    def __init__(
+        self, copies: Copies, publish: Publish, publish_together: PublishTogether, lacking_for_s: float = 1.0
+    ) -> None:
         self._copies = copies
         self._publish = publish
+        self._publish_together = publish_together
         self._lacking_for_s = lacking_for_s
         self._partitions: frozenset[int] = frozenset()
+        self._let_go: dict[ResultCopy, _Published] = {}
 
     def set_partitions(self, partitions: Iterable[int]) -> None:
         """Tell which partitions this instance publishes again what their topics lack; one instance does so for each."""
         self._partitions = frozenset(partitions)
 
     async def look_after(self) -> None:
-        """Publish the results again whose last record lacks something, and delete the windows that are let go."""
-        for held in self._copies.results.values():
-            for partition in sorted(self._partitions & held.copies.keys()):
-                copy = held.copies[partition]
-                if not copy.lag:
-                    await self._publish_some(copy, copy.lacking(self._lacking_for_s), _LACKING)
-                    await self._publish_some(copy, copy.let_go(), _LET_GO)
+        """Publish the results again whose last record lacks something."""
+        for copy in self._published_here():
+            if not copy.lag:
+                await self._publish_again(copy)
 
-    async def _publish_some(self, copy: ResultCopy, records: Iterator[ResultRecord], what: _Log) -> None:
+    async def let_windows_go(self) -> None:
+        """Delete the windows that are let go from their topics, a few at a time, until cancelled.
+
+        Windows of all keys end at once, and every copy has to read that they are gone: it does so in half of the time.
+        """
+        while True:
+            found = False
+            for copy in self._published_here():
+                began_s = time.monotonic()
+                if copy.reached and await self._let_some_go(copy):
+                    found = True
+                    await asyncio.sleep(max(time.monotonic() - began_s, _BREATH_S))
+            if not found:
+                await asyncio.sleep(_LOOK_FOR_WINDOWS_EVERY_S)
+
+    async def _let_some_go(self, copy: ResultCopy) -> bool:
+        """Delete some windows of a copy; return whether there may be more."""
+        last = self._let_go.get(copy)
+        if last is not None and last.epoch == copy.epoch and copy.position <= last.offset:
+            # It would name those again that it has not read to be gone.
+            return True
+        some = list(itertools.islice(copy.let_go(), _WINDOWS_AT_ONCE))
+        if not some:
+            self._let_go.pop(copy, None)
+            return False
+        try:
+            self._let_go[copy] = _Published(copy.epoch, await self._publish_together(some))
+        except BrokerUnavailable as error:
+            copy.name_again()
+            logger.warning("windows of %s/%d are deleted later: %s", copy.name, copy.partition, error)
+            return False
+        return True
+
+    def _published_here(self) -> Iterator[ResultCopy]:
+        """Yield the copies whose topics this instance looks after; what comes and goes meanwhile is as it is then."""
+        for held in self._copies.results.values():
+            for partition in sorted(self._partitions):
+                if (copy := held.copies.get(partition)) is not None:
+                    yield copy
+
+    async def _publish_again(self, copy: ResultCopy) -> None:
+        records = copy.lacking(self._lacking_for_s)
         while some := list(itertools.islice(records, _AT_ONCE)):
-            logger.log(what.level, what.text, some[0].key.decode(), copy.name, len(some) - 1)
+            logger.info(
+                "publishing result %s of store %s and %d more again: the topic lacks some of it",
+                some[0].key.decode(), copy.name, len(some) - 1,
+            )  # fmt: skip
             try:
                 await asyncio.gather(*map(self._publish, some))
             except BrokerUnavailable as error:

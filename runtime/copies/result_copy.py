@@ -95,10 +95,18 @@ class ResultCopy(StoreCopy):
         self._entries: dict[bytes, bool] = {}
         self._added = 0
         self._lacking: dict[KeyValue, _Lacking] = {}
+        # Every window that ends before this place of the index has been named to be let go. RocksDB would look through
+        # all that was deleted there, again and again.
+        self._named_to = b""
+
+    def rewind(self) -> None:
+        """Go back to what the store remembers, and name the windows again that are let go."""
+        self._named_to = b""
+        super().rewind()
 
     def begin(self, topic_id: str, position: int) -> None:
         """Empty the store; nothing is left that a record could lack."""
-        self._lacking = {}
+        self._lacking, self._named_to = {}, b""
         super().begin(topic_id, position)
 
     def begin_after_loss(self, topic_id: str, position: int) -> None:
@@ -155,14 +163,22 @@ class ResultCopy(StoreCopy):
                 yield record
 
     def let_go(self) -> Iterator[ResultRecord]:
-        """Yield the records that delete the windows which stream time has left behind by what they are kept for."""
+        """Yield the records that delete the windows which stream time has left behind by what they are kept for.
+
+        The oldest come first, and none that it has named before, but the last one: see `name_again`.
+        """
         if self._window is None or self.stream_ms is None:
             return
         # What ends just behind the last one is kept.
         end = Int64.encode(self._window.last_let_go(self.stream_ms) + 1)
-        for entry in self.store.indexed(b"", end):
+        for entry in self.store.indexed(self._named_to, end):
+            self._named_to = entry
             key = self._key_type.decode(entry[_DATE_BYTES:])
             yield ResultRecord(self.topic, self.partition, self._key_type.text(key).encode(), None, [])
+
+    def name_again(self) -> None:
+        """Have `let_go` begin with the oldest window again: those that it named could not be deleted."""
+        self._named_to = b""
 
     def record(self, key: KeyValue, partition: int) -> ResultRecord | None:
         """Return the record that publishes a result again, None when the store has no such key.
@@ -223,6 +239,7 @@ class ResultCopy(StoreCopy):
                 self._entries[before] = False
             if now is not None and before != now:
                 self._entries[now] = True
+                self._named_to = min(self._named_to, now)
 
     def _entry(self, key: KeyValue, encoded: bytes, result: Result | None) -> bytes | None:
         """Return what is in the index of a result, None when there is none: when its window ends, or its second part.

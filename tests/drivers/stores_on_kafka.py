@@ -151,7 +151,7 @@ class StoresOnKafka:
         view = views_of(self.copies)[PEAKS]
         assert isinstance(view, RenderedView)
         self.view = view
-        self._republisher = None if publish is None else Republisher(self.copies, publish, _LACKING_FOR_S)
+        self._republisher = None if publish is None else Republisher(self.copies, publish, _no_windows, _LACKING_FOR_S)
         self.materializer = Materializer(kafka, self.copies, self._republisher, options)
 
     def publish_for(self, partitions: Iterable[int]) -> None:
@@ -169,6 +169,10 @@ class StoresOnKafka:
         """Return a row as names and levels, or None when there is none to show."""
         rendered = self.view.get(station_id, limit)
         return None if rendered is None else names_and_levels(json.loads(rendered.body))
+
+
+async def _no_windows(records: Sequence[ResultRecord]) -> int:
+    raise AssertionError(f"{records[0].topic} has no windows")
 
 
 @asynccontextmanager

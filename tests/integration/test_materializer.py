@@ -37,6 +37,7 @@ from tests.drivers.ports import free_port
 from tests.drivers.readings import PEAKS, names_and_levels, result
 from tests.drivers.stores import value_of
 from tests.drivers.stores_on_kafka import QUICK, StoresOnKafka, StoreTopics, administration, running
+from tests.drivers.topic_reader import all_records
 from tests.waiting import UNHURRIED_S
 
 logger = logging.getLogger(__name__)
@@ -530,6 +531,19 @@ async def test_a_result_for_a_partition_that_is_not_there_yet_is_published_later
             return True
 
         await eventually(published)
+
+
+async def test_many_records_are_published_together_in_their_order(topics: StoreTopics) -> None:
+    home = partition_for(1, 4)
+    keys = [b"%d" % station for station in range(2_000)]
+    async with result_producer(topics) as producer:
+        first = await producer.publish_together([topics.record(1, ROW)])
+        last = await producer.publish_together([ResultRecord(topics.peaks, home, key, None, []) for key in keys])
+        assert last == first + len(keys)
+        with pytest.raises(BrokerUnavailable, match=r"result 7 could not be published on .* no partition 9"):
+            await producer.publish_together([ResultRecord(topics.peaks, 9, b"7", None, [])])
+    found = [record for record in await all_records(topics.kafka, topics.peaks) if record.partition == home]
+    assert [(record.offset, record.key) for record in found if record.value is None] == [*enumerate(keys, first + 1)]
 
 
 @pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
