@@ -12,6 +12,7 @@ from runtime.declaration import Store
 from runtime.keys import KeyValue
 from runtime.records import json_bytes
 from runtime.results import Result, values_of
+from runtime.serving.kept_rows import KeptRows
 from runtime.serving.local_view import LocalView
 from runtime.serving.view import Cut, Range, Rendered, tagged
 from runtime.stores.protocol import StateStore
@@ -31,23 +32,17 @@ class StoredView(LocalView):
 
     def __init__(self, store: Store, copies: Copies) -> None:
         super().__init__(store, copies)
-        # As they were first read: the oldest goes when there are too many.
-        self._read: dict[KeyValue, Rendered] = {}
+        self._kept = KeptRows(_KEPT, _LARGEST_BYTES)
 
     def get(self, key: KeyValue, cut: Cut = None) -> Rendered | None:  # noqa: ARG002  # rows are no lists
-        rendered = self._read.get(key)
+        rendered = self._kept.get(key)
         if rendered is not None:
             return rendered
         store = self._stores.get(self.partition_for(key))
         stored = None if store is None else store.get(self._key_type.encode(key))
         if stored is None:
             return None
-        rendered = tagged(self._body(key, stored))
-        if len(rendered.body) <= _LARGEST_BYTES:
-            if len(self._read) >= _KEPT:
-                del self._read[next(iter(self._read))]
-            self._read[key] = rendered
-        return rendered
+        return self._kept.keep(key, tagged(self._body(key, stored)))
 
     def rows(
         self,
@@ -74,7 +69,7 @@ class StoredView(LocalView):
         before: Mapping[KeyValue, Result | None],  # noqa: ARG002  # it was read, or not
     ) -> None:
         for key in changes:
-            self._read.pop(key, None)
+            self._kept.forget(key)
             self._changed(key)
 
     def table_changed(self, table: str, keys: Collection[KeyValue]) -> None:
@@ -84,7 +79,7 @@ class StoredView(LocalView):
         self._changed(None)
 
     def partition_reset(self, partition: int) -> None:  # noqa: ARG002  # all rows may
-        self._read.clear()
+        self._kept.forget(None)
         self._changed(None)
 
     def tables_reset(self) -> None:

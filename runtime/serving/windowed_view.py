@@ -6,11 +6,17 @@ rows by key and window ─▶ by key: [{"word":"hello","windowStart":…,"window
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Final
 
 from runtime.keys import KeyType, KeyValue
+from runtime.serving.kept_rows import KeptRows
 from runtime.serving.view import EVERYTHING, Cut, PartitionStatus, Range, Rendered, Span, View, Watcher, tagged
 from runtime.types import FIRST_MS, LAST_MS
 from runtime.windows import WindowKey
+
+_KEPT: Final = 1_024
+_LARGEST_BYTES: Final = 16_384
+"""Of a list that is kept, of some 150 windows: all of them are 16 MB at the most."""
 
 
 class WindowedView(View):
@@ -25,6 +31,9 @@ class WindowedView(View):
         self.store = by_row.store
         self._windows = by_row.store.window
         self._by_row = by_row
+        self._kept = KeptRows(_KEPT, _LARGEST_BYTES)
+        # Before anybody else watches: whoever is told of a change may read at once.
+        self.watch(self._kept.forget)
 
     @property
     def key_type(self) -> KeyType:
@@ -50,11 +59,13 @@ class WindowedView(View):
 
     def get(self, key: KeyValue, cut: Cut = None) -> Rendered | None:
         """Return the windows of a key that begin within a span; an empty list when there are only others."""
-        first, last = (cut.first_ms, cut.last_ms) if isinstance(cut, Span) else (None, None)
-        found = self._rows(key, first, last)
-        if not found and (cut is None or not self._rows(key, most=1)):
-            return None
-        return tagged(b"[%b]" % b",".join(found))
+        if isinstance(cut, Span):
+            found = self._rows(key, cut.first_ms, cut.last_ms)
+            return _listed(found) if found or self._rows(key, most=1) else None
+        kept = self._kept.get(key)
+        if kept is None and (found := self._rows(key)):
+            kept = self._kept.keep(key, _listed(found))
+        return kept
 
     def rows(self, partitions: Iterable[int], within: Range, cut: Cut = None) -> list[tuple[KeyValue, bytes]]:
         found: dict[KeyValue, list[bytes]] = {}
@@ -82,3 +93,7 @@ class WindowedView(View):
         first = WindowKey(key, FIRST_MS if first_ms is None else first_ms)
         end = WindowKey(key, (LAST_MS if last_ms is None else last_ms) + 1)
         return [body for _, body in self._by_row.rows([self.partition_for(key)], Range(first, end, most))]
+
+
+def _listed(windows: Iterable[bytes]) -> Rendered:
+    return tagged(b"[%b]" % b",".join(windows))

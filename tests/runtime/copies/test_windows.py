@@ -210,3 +210,21 @@ def test_show_is_given_the_window_and_may_hide_it() -> None:
     assert json.loads(rendered.body) == [{"from": "00:00:05", "count": 2}]
     driver.write("home@5000", None)
     assert driver.view.get("home") is None
+
+
+def test_windows_that_a_reader_has_just_seen_are_as_they_are_now(tmp_path: Path) -> None:
+    stores = StateDirectory(tmp_path, "app", [STORE])
+    driver = Windows(stores=stores)
+    driver.count("home", 0, 1)
+    seen: list[Any] = []
+    driver.view.watch(lambda page: seen.append(page and driver.of(page)))
+    assert driver.of("home") == driver.of("home") == [(0, 1)]
+    driver.count("home", 0, 2)
+    driver.count("home", 5, 1)
+    assert seen == [[(0, 2)], [(0, 2), (5, 1)]], "who is told of a change reads it"
+    assert driver.of("home", Span(first_ms=5_000)) == [(5, 1)]
+    assert driver.of("home") == [(0, 2), (5, 1)]
+    home = driver.copy(STORE, driver.view.partition_for("home"))
+    home.begin("another id", 0)
+    assert driver.of("home") is None
+    stores.close()
