@@ -84,6 +84,14 @@ _LOCAL_CHECKPOINT: Final = {
 """Renames by a call, looking first whether the name is taken. Spark's usual way does the same by eight processes a
 file, a hundred and more at a batch's end: a third of the time that a batch boundary holds new results back."""
 
+_ALONE: Final = {
+    # Nobody outside has to reach the driver: whoever does may run code in it.
+    "spark.driver.host": _LOOPBACK,
+    "spark.driver.bindAddress": _LOOPBACK,
+    # Hadoop's own starts a process to set the permissions of each file, and each directory, that it makes.
+    "spark.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem",
+}
+"""Without executors elsewhere, which would have to have the same class."""
 
 _BUFFER: Final = "spark.shuffle.streaming.networkBufferSize"
 _BUFFER_WAITS_MS: Final = "spark.shuffle.streaming.networkBufferMaxWaitTimeMs"
@@ -145,7 +153,8 @@ class Spark:
         slots: tasks that run at once when the master is `local`: source partitions, shuffle partitions and
             `SPARE_SLOTS`, since a real-time query holds all of its slots.
         shuffle_partitions: fixed by the first checkpoint of a query.
-        both_compilers: let the JVM have its second compiler when the master is `local`. It has it with any other.
+        both_compilers: let the JVM have its second compiler when the master is `local`. It has it with any other, and
+            where an event makes several rows at once.
 
     Raises:
         StateUnusable: its working directory cannot be used.
@@ -157,7 +166,7 @@ class Spark:
     ) -> None:
         self.settings = settings
         self.slots = slots
-        self.both_compilers = both_compilers or settings.master != "local"
+        self.both_compilers = both_compilers or settings.in_bursts or settings.master != "local"
         _make_empty(settings.work_dir)
         settings.log_file.parent.mkdir(parents=True, exist_ok=True)
         self._temporary = _temporary_directory(settings.work_dir)
@@ -432,10 +441,8 @@ def _defaults(settings: SparkSettings) -> dict[str, str]:
 
 def _conf(settings: SparkSettings, slots: int, shuffle_partitions: int) -> dict[str, str]:
     state_store = "spark.sql.streaming.stateStore"
-    # Without executors elsewhere nobody outside has to reach the driver: whoever does may run code in it.
-    addresses = {"spark.driver.host": _LOOPBACK, "spark.driver.bindAddress": _LOOPBACK} if settings.is_alone else {}
     return {
-        **addresses,
+        **(_ALONE if settings.is_alone else {}),
         **_jars(settings),
         "spark.app.name": settings.app_name,
         "spark.master": f"local[{slots}]" if settings.master == "local" else settings.master,

@@ -16,6 +16,7 @@ from runtime.windows import ms_of, time_text
 from tests.drivers.command import run_command
 from tests.drivers.counted import Counted
 from tests.drivers.instance import Instance
+from tests.drivers.processes import descendants, is_java
 from tests.drivers.replicas import Replicas, until
 from tests.drivers.stream_process import SHORT_S
 from tests.drivers.word_topologies import IN_WINDOWS, WORDS_WINDOW, windows_of
@@ -106,6 +107,11 @@ def test_what_is_kept_is_all_that_there_is_after_two_hundred_windows(lines: Line
     (in_state,) = re.findall(r"^leaderboard_stream_state_rows (.*)$", holder.get("/metrics").text, re.MULTILINE)
     # Spark lets them go with the batch after.
     assert float(in_state) <= len(lines.kept) + 4 * len(WORDS)
+
+
+def test_where_windows_overlap_spark_has_both_compilers(replicas: Replicas) -> None:
+    (jvm,) = filter(is_java, descendants(replicas.stream_holder.process.pid))
+    assert "-XX:TieredStopAtLevel=1" not in jvm.cmdline()
 
 
 def test_verify_computes_the_windows_that_are_kept(lines: Lines, replicas: Replicas) -> None:
