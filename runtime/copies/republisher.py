@@ -7,7 +7,7 @@ import itertools
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from runtime.copies.copies import Copies
 from runtime.copies.result_copies import ResultCopies
@@ -30,13 +30,6 @@ _BREATH_S: Final = 0.005
 _LOOK_FOR_WINDOWS_EVERY_S: Final = 1.0
 
 
-class _Published(NamedTuple):
-    """Where the last delete of windows lies that was published: at an offset, in an epoch of the copy."""
-
-    epoch: int
-    offset: int
-
-
 class Republisher:
     """Publishes again what the copies of this instance have.
 
@@ -55,7 +48,6 @@ class Republisher:
         self._publish_together = publish_together
         self._lacking_for_s = lacking_for_s
         self._partitions: frozenset[int] = frozenset()
-        self._let_go: dict[ResultCopy, _Published] = {}
 
     def set_partitions(self, partitions: Iterable[int]) -> None:
         """Tell which partitions this instance publishes again what their topics lack; one instance does so for each."""
@@ -84,20 +76,20 @@ class Republisher:
 
     async def _let_some_go(self, copy: ResultCopy) -> bool:
         """Delete some windows of a copy; return whether there may be more."""
-        last = self._let_go.get(copy)
-        if last is not None and last.epoch == copy.epoch and copy.position <= last.offset:
-            # It would name those again that it has not read to be gone.
+        if copy.awaits_deletes:
             return True
         some = list(itertools.islice(copy.let_go(), _WINDOWS_AT_ONCE))
         if not some:
-            self._let_go.pop(copy, None)
             return False
+        epoch = copy.epoch
         try:
-            self._let_go[copy] = _Published(copy.epoch, await self._publish_together(some))
+            offset = await self._publish_together(some)
         except BrokerUnavailable as error:
             copy.name_again()
             logger.warning("windows of %s/%d are deleted later: %s", copy.name, copy.partition, error)
             return False
+        if copy.epoch == epoch:
+            copy.last_delete = offset
         return True
 
     def _published_here(self) -> Iterator[ResultCopy]:

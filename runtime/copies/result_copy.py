@@ -67,6 +67,7 @@ class ResultCopy(StoreCopy):
     Attributes:
         partition_count: how many partitions the topic has; a key that belongs to another one is not used.
         stream_ms: how far the events of the store have come, in milliseconds from 1970; None while nobody has told.
+        last_delete: the offset of the last delete that was published here for a window that was let go; -1 for none.
     """
 
     def __init__(
@@ -98,15 +99,21 @@ class ResultCopy(StoreCopy):
         # Every window that ends before this place of the index has been named to be let go. RocksDB would look through
         # all that was deleted there, again and again.
         self._named_to = b""
+        self.last_delete = -1
+
+    @property
+    def awaits_deletes(self) -> bool:
+        """Whether windows that were let go are here still, since it has not read that they are gone."""
+        return self.position <= self.last_delete
 
     def rewind(self) -> None:
         """Go back to what the store remembers, and name the windows again that are let go."""
-        self._named_to = b""
+        self._named_to, self.last_delete = b"", -1
         super().rewind()
 
     def begin(self, topic_id: str, position: int) -> None:
         """Empty the store; nothing is left that a record could lack."""
-        self._lacking, self._named_to = {}, b""
+        self._lacking, self._named_to, self.last_delete = {}, b"", -1
         super().begin(topic_id, position)
 
     def begin_after_loss(self, topic_id: str, position: int) -> None:
