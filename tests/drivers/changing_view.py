@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from api.main import create_app
@@ -20,17 +20,23 @@ from tests.drivers.http_instance import EVERY_PARTITION, free_host, serving
 class ChangingView(FakeView):
     """Rows that a test changes from its own thread."""
 
+    _loop: asyncio.AbstractEventLoop | None = None
+
     def watch(self, watcher: Watcher) -> Callable[[], None]:
-        """Have `watcher` told in the event loop that this is called in."""
-        loop = asyncio.get_running_loop()
-
-        def in_the_loop(key: Any) -> None:
-            loop.call_soon_threadsafe(watcher, key)
-
-        return super().watch(in_the_loop)
+        """Have `watcher` told in the event loop of whoever serves."""
+        with suppress(RuntimeError):
+            self._loop = asyncio.get_running_loop()
+        return super().watch(watcher)
 
     def change(self, key: Any, row: Any) -> None:
         """Have a row read differently from now on; an empty one is gone."""
+        if self._loop is None:
+            # Nobody serves it yet.
+            self._change(key, row)
+        else:
+            self._loop.call_soon_threadsafe(self._change, key, row)
+
+    def _change(self, key: Any, row: Any) -> None:
         self.shared_rows = {**self.shared_rows, key: row}
         self.changed(key)
 
