@@ -89,7 +89,7 @@ class Service:
         self._views = views_of(self.copies)
         self._rankings = rankings_of(self.copies)
         self._producer = ResultProducer(settings.kafka)
-        self._republisher = Republisher(self.copies, self._producer.publish, self._producer.publish_together)
+        self._republisher = Republisher(self.copies, self._producer.publish)
         self._materializer = Materializer(settings.kafka, self.copies, self._republisher)
         self._stream = StreamTask(self._make_stream_thread)
         self._tasks = HeldTasks(self.copies, self._republisher, self._stream)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
 from aiokafka import AIOKafkaProducer
@@ -29,31 +29,16 @@ class ResultProducer:
         self._producer: AIOKafkaProducer | None = None
         self._starting = asyncio.Lock()
 
-    async def publish(self, record: ResultRecord) -> None:
-        """Publish a result.
-
-        Raises:
-            BrokerUnavailable: Kafka did not take it.
-        """
-        async with self._translated(record):
-            producer = await self._ready_for(record)
-            await producer.send_and_wait(
-                record.topic, record.value, key=record.key, partition=record.partition, headers=record.headers
-            )
-
-    async def publish_together(self, records: Sequence[ResultRecord]) -> int:
-        """Publish records of one topic partition, at least one; return the offset of the last.
-
-        To make a task and a request of each would take a multiple of the time.
+    async def publish(self, records: Sequence[ResultRecord]) -> int:
+        """Publish records of one topic partition, at least one, in their order; return the offset of the last.
 
         Raises:
             BrokerUnavailable: Kafka did not take them, or not all.
         """
         first = records[0]
-        last = -1
-        async with self._translated(first):
+        last, at = -1, 0
+        try:
             producer = await self._ready_for(first)
-            at = 0
             while at < len(records):
                 batch = producer.create_batch()
                 for record in records[at:]:
@@ -62,6 +47,9 @@ class ResultProducer:
                     at += 1
                 sent = await (await producer.send_batch(batch, first.topic, partition=first.partition))
                 last = sent.offset + batch.record_count() - 1
+        except (KafkaError, OSError) as error:
+            key = first.key.decode()
+            raise BrokerUnavailable(f"result {key} could not be published on {first.topic}: {error!r}") from error
         return last
 
     async def close(self) -> None:
@@ -69,14 +57,6 @@ class ResultProducer:
         if self._producer is not None:
             with suppress(KafkaError, OSError):
                 await self._producer.stop()
-
-    @asynccontextmanager
-    async def _translated(self, record: ResultRecord) -> AsyncIterator[None]:
-        try:
-            yield
-        except (KafkaError, OSError) as error:
-            key = record.key.decode()
-            raise BrokerUnavailable(f"result {key} could not be published on {record.topic}: {error!r}") from error
 
     async def _ready_for(self, record: ResultRecord) -> AIOKafkaProducer:
         """Return the producer, once it knows of the record's partition."""

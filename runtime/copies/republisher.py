@@ -7,6 +7,7 @@ import itertools
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import Final
 
 from runtime.copies.copies import Copies
@@ -17,12 +18,10 @@ from runtime.kafka.ids import TopicDescription
 
 logger = logging.getLogger(__name__)
 
-Publish = Callable[[ResultRecord], Awaitable[None]]
-"""Publishes a result. May raise `BrokerUnavailable`."""
-
-PublishTogether = Callable[[Sequence[ResultRecord]], Awaitable[int]]
+Publish = Callable[[Sequence[ResultRecord]], Awaitable[int]]
 """Publishes records of one topic partition, and returns the offset of the last. May raise `BrokerUnavailable`."""
 
+_PARTITION: Final = attrgetter("partition")
 _AT_ONCE: Final = 500
 _WINDOWS_AT_ONCE: Final = 100
 """New rows of a partition wait until its copy has read what was published before them: these take some milliseconds."""
@@ -35,17 +34,13 @@ class Republisher:
 
     Args:
         copies: whose results.
-        publish: publishes one.
-        publish_together: publishes many, of one topic partition.
+        publish: publishes those of one topic partition.
         lacking_for_s: how long the last record of a key may lack something before its result is published again.
     """
 
-    def __init__(
-        self, copies: Copies, publish: Publish, publish_together: PublishTogether, lacking_for_s: float = 1.0
-    ) -> None:
+    def __init__(self, copies: Copies, publish: Publish, lacking_for_s: float = 1.0) -> None:
         self._copies = copies
         self._publish = publish
-        self._publish_together = publish_together
         self._lacking_for_s = lacking_for_s
         self._partitions: frozenset[int] = frozenset()
 
@@ -83,7 +78,7 @@ class Republisher:
             return False
         epoch = copy.epoch
         try:
-            offset = await self._publish_together(some)
+            offset = await self._publish(some)
         except BrokerUnavailable as error:
             copy.name_again()
             logger.warning("windows of %s/%d are deleted later: %s", copy.name, copy.partition, error)
@@ -107,7 +102,7 @@ class Republisher:
                 some[0].key.decode(), copy.name, len(some) - 1,
             )  # fmt: skip
             try:
-                await asyncio.gather(*map(self._publish, some))
+                await self._publish(some)
             except BrokerUnavailable as error:
                 # One partition may have no leader; the others have theirs published.
                 logger.warning("results of %s/%d are published later: %s", copy.name, copy.partition, error)
@@ -138,4 +133,5 @@ class Republisher:
 
     async def _publish_all(self, records: Iterator[ResultRecord]) -> None:
         while some := list(itertools.islice(records, _AT_ONCE)):
-            await asyncio.gather(*map(self._publish, some))
+            some.sort(key=_PARTITION)
+            await asyncio.gather(*(self._publish(list(each)) for _, each in itertools.groupby(some, _PARTITION)))

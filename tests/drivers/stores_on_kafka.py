@@ -95,16 +95,17 @@ class StoreTopics:
             home = partition_for(station_id, self.partitions)
             await self.send(self.peaks, str(station_id).encode(), None, home)
         else:
-            await self.publish(self.record(station_id, result))
+            await self.publish([self.record(station_id, result)])
 
     def record(self, station_id: int, result: Result) -> ResultRecord:
         """Return the record of a result, for the partition where it belongs."""
         home = partition_for(station_id, self.partitions)
         return ResultRecord(self.peaks, home, str(station_id).encode(), value_of(result), result.made.to_headers())
 
-    async def publish(self, record: ResultRecord) -> None:
-        """Publish a result."""
-        await self.send(record.topic, record.key, record.value, record.partition, record.headers)
+    async def publish(self, records: Sequence[ResultRecord]) -> int:
+        """Publish results of one topic partition; return the offset of the last."""
+        *_, last = [await self.send(each.topic, each.key, each.value, each.partition, each.headers) for each in records]
+        return last
 
     async def send(
         self,
@@ -114,12 +115,13 @@ class StoreTopics:
         partition: int,
         headers: Sequence[tuple[str, bytes]] = (),
         timestamp_ms: int | None = None,
-    ) -> None:
-        """Publish anything, and return when the broker has it."""
+    ) -> int:
+        """Publish anything, and return its offset when the broker has it."""
         if self._producer is None:
             self._producer = AIOKafkaProducer(**self.kafka.for_aiokafka())
             await self._producer.start()
-        await self._producer.send_and_wait(topic, value, key, partition, timestamp_ms, headers)
+        sent = await self._producer.send_and_wait(topic, value, key, partition, timestamp_ms, headers)
+        return int(sent.offset)
 
     async def close(self) -> None:
         """Close the producer; the next record opens another."""
@@ -151,7 +153,7 @@ class StoresOnKafka:
         view = views_of(self.copies)[PEAKS]
         assert isinstance(view, RenderedView)
         self.view = view
-        self._republisher = None if publish is None else Republisher(self.copies, publish, _no_windows, _LACKING_FOR_S)
+        self._republisher = None if publish is None else Republisher(self.copies, publish, _LACKING_FOR_S)
         self.materializer = Materializer(kafka, self.copies, self._republisher, options)
 
     def publish_for(self, partitions: Iterable[int]) -> None:
@@ -169,10 +171,6 @@ class StoresOnKafka:
         """Return a row as names and levels, or None when there is none to show."""
         rendered = self.view.get(station_id, limit)
         return None if rendered is None else names_and_levels(json.loads(rendered.body))
-
-
-async def _no_windows(records: Sequence[ResultRecord]) -> int:
-    raise AssertionError(f"{records[0].topic} has no windows")
 
 
 @asynccontextmanager

@@ -6,7 +6,7 @@ import itertools
 import json
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -326,7 +326,7 @@ async def test_results_move_when_their_topic_has_other_partitions(
 
     async with result_producer(topics) as producer:
         # It knows the topic as it was.
-        await producer.publish(topics.record(1, ROW))
+        await producer.publish([topics.record(1, ROW)])
         async with (
             running(topics, tmp_path / "one", range(0, 6, 2), publish=producer.publish) as one,
             running(topics, tmp_path / "other", range(1, 6, 2), publish=producer.publish) as other,
@@ -373,11 +373,11 @@ async def test_bad_records_and_transactions_stop_nothing(topics: StoreTopics, tm
 
 
 async def test_a_late_result_is_published_over_by_the_active_instance(topics: StoreTopics, tmp_path: Path) -> None:
-    published = []
+    published: list[ResultRecord] = []
 
-    async def publish(record: ResultRecord) -> None:
-        published.append(record)
-        await topics.publish(record)
+    async def publish(records: Sequence[ResultRecord]) -> int:
+        published.extend(records)
+        return await topics.publish(records)
 
     late = Result(Made(1), ROW.values[1:])
     async with running(topics, tmp_path / "active", publish=publish) as active:
@@ -395,11 +395,12 @@ async def test_a_partition_that_takes_no_result_keeps_none_from_the_others(topic
     first, second = sorted((1, 6), key=lambda station: partition_for(station, 4))
     published = asyncio.Event()
 
-    async def publish(record: ResultRecord) -> None:
-        if record.key == b"%d" % first:
+    async def publish(records: Sequence[ResultRecord]) -> int:
+        if any(record.key == b"%d" % first for record in records):
             raise BrokerUnavailable("its partition has no leader")
-        await topics.publish(record)
+        last = await topics.publish(records)
         published.set()
+        return last
 
     async with running(topics, tmp_path, publish=publish) as instance:
         await topics.station(6, ROW)
@@ -500,9 +501,10 @@ async def test_what_was_cut_is_read_again_when_more_is_kept(topics: StoreTopics,
 async def test_a_late_result_read_just_before_the_end_is_not_forgotten(topics: StoreTopics, tmp_path: Path) -> None:
     published = asyncio.Event()
 
-    async def publish(record: ResultRecord) -> None:
-        await topics.publish(record)
+    async def publish(records: Sequence[ResultRecord]) -> int:
+        last = await topics.publish(records)
         published.set()
+        return last
 
     async with running(topics, tmp_path) as instance:
         await eventually(lambda: instance.caught_up)
@@ -519,13 +521,13 @@ async def test_a_result_for_a_partition_that_is_not_there_yet_is_published_later
     record = topics.record(1, ROW)._replace(partition=4)
     async with result_producer(topics) as producer:
         with pytest.raises(BrokerUnavailable, match=r"result 1 could not be published on .*-peaks-by.* no partition 4"):
-            await producer.publish(record)
+            await producer.publish([record])
         async with administration(topics.kafka) as admin:
             await admin.create_partitions({topics.peaks: NewPartitions(6)})
 
         async def published() -> bool:
             try:
-                await producer.publish(record)
+                await producer.publish([record])
             except BrokerUnavailable:
                 return False
             return True
@@ -537,11 +539,11 @@ async def test_many_records_are_published_together_in_their_order(topics: StoreT
     home = partition_for(1, 4)
     keys = [b"%d" % station for station in range(2_000)]
     async with result_producer(topics) as producer:
-        first = await producer.publish_together([topics.record(1, ROW)])
-        last = await producer.publish_together([ResultRecord(topics.peaks, home, key, None, []) for key in keys])
+        first = await producer.publish([topics.record(1, ROW)])
+        last = await producer.publish([ResultRecord(topics.peaks, home, key, None, []) for key in keys])
         assert last == first + len(keys)
         with pytest.raises(BrokerUnavailable, match=r"result 7 could not be published on .* no partition 9"):
-            await producer.publish_together([ResultRecord(topics.peaks, 9, b"7", None, [])])
+            await producer.publish([ResultRecord(topics.peaks, 9, b"7", None, [])])
     found = [record for record in await all_records(topics.kafka, topics.peaks) if record.partition == home]
     assert [(record.offset, record.key) for record in found if record.value is None] == [*enumerate(keys, first + 1)]
 
@@ -552,7 +554,7 @@ async def test_a_producer_that_cannot_start_leaves_nothing_open() -> None:
     asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
     producer = ResultProducer(KafkaConnection("127.0.0.1:1"))
     with pytest.raises(BrokerUnavailable, match="result 1 could not be published on peaks"):
-        await producer.publish(ResultRecord("peaks", 0, b"1", value_of(ROW), []))
+        await producer.publish([ResultRecord("peaks", 0, b"1", value_of(ROW), [])])
     await producer.close()
     del producer
     gc.collect()

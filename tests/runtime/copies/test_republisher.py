@@ -36,15 +36,11 @@ def driver() -> Windows:
     return windows
 
 
-async def _none(_: ResultRecord) -> None:
-    raise AssertionError("no result lacks anything")
-
-
 async def _until(
     done: Callable[[], bool], windows: Windows, publish: Callable[[Sequence[ResultRecord]], Awaitable[int]]
 ) -> None:
     """Have windows deleted by `publish` until something holds."""
-    keeper = Republisher(windows.copies, _none, publish)
+    keeper = Republisher(windows.copies, publish)
     keeper.set_partitions(windows.all_partitions)
     task = asyncio.create_task(keeper.let_windows_go())
     try:
