@@ -12,6 +12,9 @@ class KeptRows:
     Args:
         most: how many there are at the most.
         largest_bytes: a row that is larger is not kept.
+
+    Attributes:
+        get: returns the row of a key, None when it is not kept.
     """
 
     def __init__(self, most: int, largest_bytes: int) -> None:

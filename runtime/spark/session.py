@@ -120,7 +120,8 @@ class SparkSettings:
         app_name: what the session is called.
         offsets_per_batch: of catching up. Each batch is a commit, from which a start after a failure goes on, and takes
             a second of its own.
-        in_bursts: whether an event makes several rows at once, so that rows go through the shuffle together.
+        in_bursts: whether an event makes several rows at once, so that rows go through the shuffle together, and the
+            JVM has both compilers.
         exit_within_s: how long the session and the JVM may take to end in order before the JVM is killed. By default no
             time when there are no executors elsewhere: a query that was stopped has left nothing undone, and whoever
             takes over waits for this.

@@ -73,6 +73,7 @@ class TopologyDriver:
         for store in topology.stores:
             check_declared(self._session, topology, store)
         self._shown = InMemory(topology)
+        self._by_key = {name: by_key(view) for name, view in self._shown.views.items()}
         self._offsets: dict[tuple[str, int], int] = {}
         self._waiting: list[Record] = []
         self._published: dict[str, dict[bytes, ResultRecord]] = {store.name: {} for store in topology.stores}
@@ -132,7 +133,7 @@ class TopologyDriver:
             store: see `rows`.
         """
         self._settle()
-        rendered = by_key(self._shown.views[self._store(store).name]).get(key)
+        rendered = self._by_key[self._store(store).name].get(key)
         return None if rendered is None else json.loads(rendered.body)
 
     @property
