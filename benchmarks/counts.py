@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import json
 import multiprocessing
-import statistics
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -20,7 +19,7 @@ from random import Random
 
 import uvloop
 
-from benchmarks.figures import Figure, markdown
+from benchmarks.figures import Figure, markdown, p50_and_p99
 from benchmarks.freshness import SECONDS, WARM_UP_S, shown_after_ms
 from benchmarks.load import PARTITIONS, SEED, SENDERS, producer, send_values, sending
 from benchmarks.loaded import DEFAULTS, LOOK_EVERY_S, installed, pinned
@@ -102,9 +101,7 @@ def _backlog() -> Iterator[Figure]:
         with sending(kafka, RATE, Everybody()):
             uvloop.run(shown_after_ms(kafka, instance.address, own, WARM_UP_S))
             shown_ms = uvloop.run(shown_after_ms(kafka, instance.address, own, SECONDS))
-        cuts = statistics.quantiles(shown_ms, n=100)
-        yield Figure(f"{RATE:,} ev/s: until HTTP shows a count, p50", "ms", [cuts[49]])
-        yield Figure(f"{RATE:,} ev/s: until HTTP shows a count, p99", "ms", [cuts[98]])
+        yield from p50_and_p99(f"{RATE:,} ev/s: until HTTP shows a count", shown_ms)
 
 
 def _many_keys() -> Iterator[Figure]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import json
 import multiprocessing
-import statistics
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +19,7 @@ from random import Random
 import httpx
 import uvloop
 
-from benchmarks.figures import Figure, markdown
+from benchmarks.figures import Figure, markdown, p50_and_p99
 from benchmarks.freshness import SECONDS, WARM_UP_S, shown_after_ms
 from benchmarks.load import PARTITIONS, SEED, SENDERS, producer, send_values, sending
 from benchmarks.loaded import DEFAULTS, LOOK_EVERY_S, installed
@@ -93,17 +92,13 @@ def run() -> Iterator[Figure]:
             ("fifty before and fifty behind", f"{PATH}/{{player}}?around=50"),
             ("a page of 100 from rank 900,000", f"{PATH}?page_size=100&from_rank=900000"),
         ):
-            cuts = statistics.quantiles(_read_ms(instance, path), n=100)
-            yield Figure(f"{what}, one by one, p50", "ms", [cuts[49]], 2)
-            yield Figure(f"{what}, one by one, p99", "ms", [cuts[98]], 2)
+            yield from p50_and_p99(f"{what}, one by one", _read_ms(instance, path), 2)
 
         own = Own()
         with sending(kafka, RATE, Everybody()):
             uvloop.run(shown_after_ms(kafka, instance.address, own, WARM_UP_S))
             shown_ms = uvloop.run(shown_after_ms(kafka, instance.address, own, SECONDS))
-        cuts = statistics.quantiles(shown_ms, n=100)
-        yield Figure(f"{RATE:,} ev/s: until HTTP shows a rank, p50", "ms", [cuts[49]])
-        yield Figure(f"{RATE:,} ev/s: until HTTP shows a rank, p99", "ms", [cuts[98]])
+        yield from p50_and_p99(f"{RATE:,} ev/s: until HTTP shows a rank", shown_ms)
 
         began_s = time.monotonic()
         (other,) = replicas.add()

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import statistics
 import time
 from collections.abc import Iterator
 from typing import Final
@@ -18,7 +17,7 @@ from typing import Final
 import uvloop
 
 from benchmarks.counts import KEYS, RATE, Everybody
-from benchmarks.figures import Figure, markdown
+from benchmarks.figures import Figure, markdown, p50_and_p99
 from benchmarks.freshness import SECONDS, shown_after_ms
 from benchmarks.load import PARTITIONS, producer, send_values, sending
 from benchmarks.loaded import DEFAULTS, LOOK_EVERY_S, installed
@@ -95,12 +94,10 @@ def _measure(kafka: KafkaConnection, instance: Instance, after_s: float, what: s
     """Yield what is measured for a minute, so that the end of a batch is in it."""
     own = OwnInWindows()
     uvloop.run(shown_after_ms(kafka, instance.address, own, after_s))
-    shown_ms = sorted(uvloop.run(shown_after_ms(kafka, instance.address, own, SECONDS)))
-    cuts = statistics.quantiles(shown_ms, n=100)
+    shown_ms = uvloop.run(shown_after_ms(kafka, instance.address, own, SECONDS))
     what = f"{RATE:,} ev/s, {KEYS:,} keys in windows of a minute by ten seconds: {what}"
-    yield Figure(f"{what}, p50", "ms", [cuts[49]])
-    yield Figure(f"{what}, p99", "ms", [cuts[98]])
-    yield Figure(f"{what}, longest", "ms", [shown_ms[-1]])
+    yield from p50_and_p99(what, shown_ms)
+    yield Figure(f"{what}, longest", "ms", [max(shown_ms)])
 
 
 async def _send_each_key(kafka: KafkaConnection) -> None:
