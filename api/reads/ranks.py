@@ -97,7 +97,7 @@ class Several(Asked):
         return f"&ids={','.join(map(str, self.seconds))}"
 
     def read(self, view: RankedView, first: KeyValue) -> tuple[bytes | None, bytes | None]:
-        return (_listed(view.named(first, self.seconds)), None) if view.has_first(first) else (None, None)
+        return (view.named(first, self.seconds), None) if view.has_first(first) else (None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ class Paged(Asked):
         if not view.has_first(first):
             return None, None
         page = view.page(first, self.size, self.after, self.from_rank)
-        return (b"[]", None) if page is None else (_listed(page.rows), page.last)
+        return (b"[]", None) if page is None else (page.rows, page.last)
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +218,3 @@ class Ranks(OneCopy):
 
     def _none(self, key: KeyValue, what: Asked) -> Fix:
         return self._paths.none(key, what.second)
-
-
-def _listed(rows: list[bytes]) -> bytes:
-    return b"[%b]" % b",".join(rows)

@@ -16,6 +16,7 @@ from runtime.kafka.partitioner import partition_of_key
 from runtime.keys import Int64, KeyValue
 from runtime.records import MISPLACED, NOT_UTF8
 from runtime.results import Result
+from runtime.stores.added_keys import AddedKeys
 from runtime.stores.protocol import StateStore
 from runtime.stream.freshness import Freshness
 from runtime.windows import STREAM_TIME_KEY, stream_time_of
@@ -95,6 +96,7 @@ class ResultCopy(StoreCopy):
         self._to_store: dict[bytes, bytes | None] = {}
         self._entries: dict[bytes, bool] = {}
         self._added = 0
+        self._maybe_held: AddedKeys | None = None
         self._lacking: dict[KeyValue, _Lacking] = {}
         # Every window that ends before this place of the index has been named to be let go. RocksDB would look through
         # all that was deleted there, again and again.
@@ -115,6 +117,7 @@ class ResultCopy(StoreCopy):
         """Empty the store; nothing is left that a record could lack."""
         self._lacking, self._named_to, self.last_delete = {}, b"", -1
         super().begin(topic_id, position)
+        self._maybe_held = AddedKeys()
 
     def begin_after_loss(self, topic_id: str, position: int) -> None:
         """Keep the results, and have them published on the topic again."""
@@ -205,7 +208,7 @@ class ResultCopy(StoreCopy):
             self.stream_ms = max(stream_time_of(record.headers), self.stream_ms or 0)
             return
         key, encoded = self._key(record)
-        held = self._changes[key] if key in self._changes else self._stored(encoded)
+        held = self._held(key, encoded)
         try:
             new = None if record.value is None else results.parse(self._values, record.value, record.headers)
         except InvalidRecord:
@@ -223,6 +226,16 @@ class ResultCopy(StoreCopy):
             self._lacking.pop(key, None)
         else:
             self._lacking.setdefault(key, _Lacking(record.offset, time.monotonic()))
+
+    def _held(self, key: KeyValue, encoded: bytes) -> Result | None:
+        if key in self._changes:
+            return self._changes[key]
+        if self._maybe_held is not None:
+            if not self._maybe_held.add(encoded):
+                return None
+            if self._maybe_held.is_full or self.restored:
+                self._maybe_held = None
+        return self._stored(encoded)
 
     def _store(
         self, key: KeyValue, encoded: bytes, held: Result | None, merged: Result | None, stored: bytes | None

@@ -14,7 +14,7 @@ import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from sortedcontainers import SortedList
 
@@ -45,11 +45,11 @@ class Page(NamedTuple):
     """Rows that stand one behind the other.
 
     Attributes:
-        rows: as they are shown.
+        rows: as they are shown, a JSON list.
         last: the sort key of the last one while there are more behind it, None at the end.
     """
 
-    rows: list[bytes]
+    rows: bytes
     last: bytes | None
 
 
@@ -119,12 +119,11 @@ class RankedView(LocalView):
         if order is None or position is None:
             return None
         if isinstance(cut, int):
-            rows = self._shown(key.first, order, max(0, position - cut), position + cut + 1)
-            return tagged(b"[%b]" % b",".join(rows))
-        return tagged(self._shown(key.first, order, position, position + 1)[0])
+            return tagged(json_bytes(self._shown(key.first, order, max(0, position - cut), position + cut + 1)))
+        return tagged(json_bytes(self._shown(key.first, order, position, position + 1)[0]))
 
-    def named(self, first: KeyValue, seconds: Iterable[KeyValue]) -> list[bytes]:
-        """Return those of some rows that have a place, the best first.
+    def named(self, first: KeyValue, seconds: Iterable[KeyValue]) -> bytes:
+        """Return those of some rows that have a place, the best first, as a JSON list.
 
         Args:
             first: the first part of their keys.
@@ -132,11 +131,11 @@ class RankedView(LocalView):
         """
         order = self._order(first)
         if order is None:
-            return []
+            return b"[]"
         keys = (self._sort_key_of(KeyPair(first, second)) for second in seconds)
         places = (None if key is None else _position(order, key) for key in keys)
         positions = sorted({position for position in places if position is not None})
-        return [self._shown(first, order, position, position + 1)[0] for position in positions]
+        return json_bytes([self._shown(first, order, position, position + 1)[0] for position in positions])
 
     def page(self, first: KeyValue, size: int, after: bytes | None = None, from_rank: int = 1) -> Page | None:
         """Return the rows that stand one behind the other, None where none has a place.
@@ -152,8 +151,7 @@ class RankedView(LocalView):
             return None
         start = from_rank - 1 if after is None else order.bisect_right(after)
         end = start + size
-        rows = self._shown(first, order, start, end)
-        return Page(rows, order[end - 1] if end < len(order) else None)
+        return Page(json_bytes(self._shown(first, order, start, end)), order[end - 1] if end < len(order) else None)
 
     def count_of(self, first: KeyValue) -> int | None:
         """Return how many rows with this first part have a place, None where none has."""
@@ -162,7 +160,7 @@ class RankedView(LocalView):
 
     def has_first(self, first: KeyValue) -> bool:
         """Return whether a first part of keys is there: whether its table has a row of it."""
-        return self._first_in is None or self._first_in.get(first) is not None
+        return self._first_in is None or self._first_in.has(first)
 
     def why_not_made(self, first: KeyValue) -> str:
         """Return why nothing can be said yet of rows with this first part; empty when it can."""
@@ -201,7 +199,8 @@ class RankedView(LocalView):
 
     def table_changed(self, table: str, keys: Collection[KeyValue]) -> None:
         self._version += 1
-        for key in keys if table == self._ranking.second_in else ():
+        # While a table is filled, nothing is ranked.
+        for key in keys if table == self._ranking.second_in and self._partitions else ():
             there = self._has_second(key)
             for partition, kept in self._partitions.items():
                 self._come_or_go(kept, self._stores.get(partition), key, there=there)
@@ -355,7 +354,7 @@ class RankedView(LocalView):
     # One row
 
     def _has_second(self, second: KeyValue) -> bool:
-        return self._second_in is None or self._second_in.get(second) is not None
+        return self._second_in is None or self._second_in.has(second)
 
     def _sort_key(self, key: KeyPair, result: Result | None) -> bytes | None:
         if result is None:
@@ -372,8 +371,8 @@ class RankedView(LocalView):
         at = self._ranking.place(self._values.row(values_of(stored)))
         return None if at is None else sort_key(at, key.second)
 
-    def _shown(self, first: KeyValue, order: SortedList, start: int, end: int) -> list[bytes]:
-        """Return what is shown of the rows at some positions."""
+    def _shown(self, first: KeyValue, order: SortedList, start: int, end: int) -> list[Any]:
+        """Return what is shown of the rows at some positions. To make JSON of all at once takes half as long."""
         keys: Sequence[bytes] = list(order.islice(start, min(end, len(order))))
         pairs = [KeyPair(first, second_of(key)) for key in keys]
         store = self._stores[self.partition_for(KeyPair(first, 0))]
@@ -387,7 +386,7 @@ class RankedView(LocalView):
                 shared = 1 + (order.bisect_left(level) if position == start else position)
             row = self._row(pair, self._values.row(values_of(value)))
             standing = Standing(position + 1, shared, len(order))
-            shown.append(json_bytes(self._ranking.show(row, standing, self._lookups.tables)))
+            shown.append(self._ranking.show(row, standing, self._lookups.tables))
         return shown
 
 

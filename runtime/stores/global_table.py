@@ -44,16 +44,26 @@ class GlobalTable:
             # As a column may be that a row looks up with.
             return None
         encoded = self._encode(key)
+        value = self._found(key, encoded)
+        if value is None:
+            return None
+        fields = certain_fields(value)
+        return newest_fields(self.rows_of_each([encoded])[encoded]) if fields is None else fields
+
+    def has(self, key: KeyValue) -> bool:
+        """Return whether there is a row of a key."""
+        value = self._found(key, self._encode(key))
+        return value is not None and (is_certain(value) or self.get(key) is not None)
+
+    def _found(self, key: KeyValue, encoded: bytes) -> bytes | None:
+        """Return what a store has of a key, which is all there is of it where that is certain."""
         # Not every producer partitions as Java's do, so a row may lie anywhere; where Java's put it is the first guess.
         home = self._stores.get(partition_for(key, len(self._stores) or 1))
         value = None if home is None else home.get(encoded)
         if value is None:
             others = (store.get(encoded) for store in self._stores.values() if store is not home)
             value = next((found for found in others if found is not None), None)
-            if value is None:
-                return None
-        fields = certain_fields(value)
-        return newest_fields(self.rows_of_each([encoded])[encoded]) if fields is None else fields
+        return value
 
     def keys(self) -> Iterator[KeyValue]:
         """Yield every key that exists, in no particular order; one that lies in two partitions may come twice."""
@@ -115,7 +125,7 @@ class GlobalTable:
         """
         if self._added is not None and (self._added.is_full or self._is_filled):
             self._added = None
-        return keys if self._added is None else self._added.add(keys)
+        return keys if self._added is None else [*filter(self._added.add, keys)]
 
     def mark_elsewhere(self, rows: Mapping[int, Mapping[bytes, TableRow]]) -> None:
         """Note of rows, by partition and key, that another partition has the key as well.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from itertools import takewhile
 from typing import Any
 
@@ -113,8 +113,3 @@ class Laps:
             }
             for rank, (ms, driver) in enumerate(laps, 1)
         ]
-
-
-def read(rows: Iterable[bytes]) -> list[dict[str, Any]]:
-    """Return rows as they are shown."""
-    return [json.loads(row) for row in rows]

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from runtime.keys import KeyPair
 from runtime.serving.in_memory import TOPIC_ID
 from runtime.serving.ranked_view import NotMade
-from tests.drivers.laps import CIRCUITS, DRIVERS, LAPS, Laps, read
+from tests.drivers.laps import CIRCUITS, DRIVERS, LAPS, Laps
 
 CIRCUIT_IDS = st.integers(-1, 2)
 DRIVER_IDS = st.integers(-2, 6)
@@ -105,10 +105,10 @@ class RankingMachine(RuleBasedStateMachine):
         expected = self.driver.expected(circuit)[from_rank - 1 :]
         try:
             page = self.view.page(circuit, size, from_rank=from_rank)
-            found = [] if page is None else read(page.rows)
+            found = [] if page is None else json.loads(page.rows)
             while page is not None and page.last is not None:
                 page = self.view.page(circuit, size, page.last)
-                found += [] if page is None else read(page.rows)
+                found += [] if page is None else json.loads(page.rows)
         except NotMade:
             return
         assert found == expected
@@ -116,7 +116,7 @@ class RankingMachine(RuleBasedStateMachine):
     @rule(circuit=CIRCUIT_IDS, drivers=st.lists(DRIVER_IDS))
     def name_some(self, circuit: int, drivers: list[int]) -> None:
         try:
-            found = read(self.view.named(circuit, drivers))
+            found = json.loads(self.view.named(circuit, drivers))
         except NotMade:
             return
         assert found == [lap for lap in self.driver.expected(circuit) if lap["driver"] in drivers]

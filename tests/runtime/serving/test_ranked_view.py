@@ -14,7 +14,7 @@ from runtime.keys import KeyPair
 from runtime.ordered_bytes import falling_double, rising_integer
 from runtime.serving.orders import Making, sort_key
 from runtime.serving.ranked_view import NotMade
-from tests.drivers.laps import CIRCUITS, DRIVERS, Laps, read
+from tests.drivers.laps import CIRCUITS, DRIVERS, Laps
 
 CIRCUIT = 1
 MANY = 8
@@ -71,7 +71,7 @@ def steps_of(laps: Laps) -> Iterator[None]:
 
 def shown(laps: Laps, circuit: int) -> list[dict[str, Any]]:
     page = laps.ranked.page(circuit, 100)
-    return [] if page is None else read(page.rows)
+    return [] if page is None else json.loads(page.rows)
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
@@ -113,7 +113,7 @@ def test_nobody_is_seen_twice_while_laps_change_under_a_page(laps: Laps) -> None
     page = laps.ranked.page(CIRCUIT, 3)
     assert page is not None
     assert page.last is not None
-    seen = [lap["driver"] for lap in read(page.rows)]
+    seen = [lap["driver"] for lap in json.loads(page.rows)]
     # The last one of the page is gone, one of the page falls behind it, one of those to come passes it.
     laps.name(DRIVERS, seen[-1], None)
     laps.drive(CIRCUIT, seen[0], None)
@@ -121,7 +121,7 @@ def test_nobody_is_seen_twice_while_laps_change_under_a_page(laps: Laps) -> None
     rest = laps.ranked.page(CIRCUIT, 100, page.last)
     assert rest is not None
     # Whoever did not move is there once.
-    assert [lap["driver"] for lap in read(rest.rows)] == list(range(3, 7))
+    assert [lap["driver"] for lap in json.loads(rest.rows)] == list(range(3, 7))
 
 
 def test_watchers_are_told_of_a_row_that_may_read_differently(laps: Laps) -> None:

@@ -14,17 +14,17 @@ def keys(first: int, end: int) -> list[bytes]:
 
 def test_nearly_all_of_a_hundred_thousand_keys_are_new_the_first_time_and_none_the_second() -> None:
     added = AddedKeys()
-    assert len(added.add(keys(0, 100_000))) < 10_000
-    assert added.add(keys(0, 100_000)) == keys(0, 100_000)
+    assert sum(map(added.add, keys(0, 100_000))) < 1_000
+    assert all(map(added.add, keys(0, 100_000)))
     assert not added.is_full
 
 
 def test_it_is_full_when_more_than_half_of_its_places_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("runtime.stores.added_keys._SLOTS", 16)
     added = AddedKeys()
-    added.add(keys(0, 1000))
+    assert sum(map(added.add, keys(0, 1000))) >= 1000 - 16
     assert added.is_full
-    assert added.add(keys(0, 1000)) == keys(0, 1000)
+    assert all(map(added.add, keys(0, 1000)))
 
 
 def test_keys_are_looked_up_from_when_a_table_is_filled_and_where_it_was_filled_before() -> None:
