@@ -15,6 +15,8 @@ from topology.leaderboard.board import leaderboard
 from topology.leaderboard.places import SPARE_FACTOR, Board, Entry
 from topology.leaderboard.query import above_floor
 
+BOARD_KEY = ("product_id",)
+"""What tells boards apart."""
 _FLOORS_SCHEMA = pa.schema({"product_id": pa.int64(), "floor": pa.float64()})
 _IDS_SCHEMA = pa.schema({"id": pa.int64()})
 
@@ -85,7 +87,7 @@ class TopologyDriver:
             leaderboard(self.depth),
             self.generation,
             joined={"players": players, "products": products},
-            seed=None if self.seed is None else published_boards.parts(self.seed),
+            seed=None if self.seed is None else published_boards.parts(self.seed, BOARD_KEY),
             narrow=self._narrow,
         )
 
@@ -112,12 +114,12 @@ class TopologyDriver:
 
     def merged(self, boards: Mapping[int, Board]) -> DataFrame:
         """Return boards that are published, as `topology.leaderboard.boards.merged` returns them."""
-        return published_boards.merged(self.published(boards))
+        return published_boards.merged(self.published(boards), BOARD_KEY)
 
     def seed_of(self, boards: Mapping[int, Board], *, tables_are_new: bool = False) -> DataFrame:
         """Return what a generation begins with when these boards are published, with the tables of this driver."""
         merged = self.merged(boards)
-        return published_boards.seed(merged, *self.tables(), self.kept, tables_are_new=tables_are_new)
+        return published_boards.seed(merged, BOARD_KEY, *self.tables(), self.kept, tables_are_new=tables_are_new)
 
     def published(self, boards: Mapping[int, Board]) -> DataFrame:
         """Return boards that are published, as `runtime.spark.results.published` returns them."""
@@ -134,4 +136,4 @@ class TopologyDriver:
     def _narrow(self, events: DataFrame) -> DataFrame:
         if not self.floors:
             return events
-        return above_floor(events, frame(self.session, list(self.floors.items()), _FLOORS_SCHEMA))
+        return above_floor(events, frame(self.session, list(self.floors.items()), _FLOORS_SCHEMA), BOARD_KEY)

@@ -10,7 +10,7 @@ import random
 import socket
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -151,9 +151,9 @@ class TestABacklogThatBeginsWithALook:
         caplog.set_level(logging.INFO)
         floors: list[DataFrame] = []
 
-        def noting(events: DataFrame, of_query: DataFrame) -> DataFrame:
+        def noting(events: DataFrame, of_query: DataFrame, keys: Sequence[str]) -> DataFrame:
             floors.append(of_query)
-            return above_floor(events, of_query)
+            return above_floor(events, of_query, keys)
 
         monkeypatch.setattr(upkeep, "above_floor", noting)
         scores = sent(inputs)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -11,29 +11,28 @@ from runtime.spark.session import TASKS_BESIDE
 from topology.leaderboard.places import PLACES, entries_of, exploded
 from topology.leaderboard.surveys import Survey
 
-FLOORS_SCHEMA: Final = "product_id bigint, floor double"
 
-
-def merged(results: DataFrame) -> DataFrame:
-    """Return the merged board of each product in its highest generation, with the entries in ranking order.
+def merged(results: DataFrame, keys: Sequence[str]) -> DataFrame:
+    """Return the merged board of each key in its highest generation, with the entries in ranking order.
 
     Args:
         results: as `runtime.spark.results.published` returns them.
+        keys: the columns that tell boards apart, `product_id` first.
 
     Returns:
-        `product_id, made, known, pending, pending_lost`, the lists as `places.PLACES`.
+        The keys, `made, known, pending, pending_lost`, the lists as `places.PLACES`.
     """
     # All that is made of boards by product follows this partitioning.
     collected = (
         results.repartition(TASKS_BESIDE, "product_id")
-        .groupBy("product_id")
+        .groupBy(*keys)
         .agg(F.max("made.generation").alias("newest"), F.collect_list(F.struct("made", "values")).alias("all"))
     )
     newest = collected.select(
-        "product_id", F.expr("filter(all, each -> each.made.generation = newest)").alias("newest")
-    ).select("product_id", F.expr("newest[0].made").alias("made"), F.col("newest.values").alias("boards"))
+        *keys, F.expr("filter(all, each -> each.made.generation = newest)").alias("newest")
+    ).select(*keys, F.expr("newest[0].made").alias("made"), F.col("newest.values").alias("boards"))
     return newest.select(
-        "product_id",
+        *keys,
         "made",
         *(F.expr(entries_of("boards", name)).cast(PLACES).alias(name) for name in ("known", "pending")),
         F.expr("array_max(transform(boards, board -> board.pending_lost))").alias("pending_lost"),
@@ -46,53 +45,61 @@ def of_generation(boards: DataFrame, generation: int, kept: int) -> DataFrame:
     return boards.where(F.col("made.generation") == generation).withColumns(cut)
 
 
-def floors(boards: DataFrame, kept: int) -> DataFrame:
-    """Return the last kept score of each full board, of `of_generation`: `product_id bigint, floor double`."""
+def floors(boards: DataFrame, keys: Sequence[str], kept: int) -> DataFrame:
+    """Return the last kept score of each full board, of `of_generation`: the keys, and `floor double`."""
     full = boards.where(F.size("known") == kept)
-    return full.select("product_id", F.element_at("known", kept).score.alias("floor"))
+    return full.select(*keys, F.element_at("known", kept).score.alias("floor"))
 
 
-def seed_floors(seed: DataFrame, kept: int) -> DataFrame:
+def seed_floors(seed: DataFrame, keys: Sequence[str], kept: int) -> DataFrame:
     """Return the floors of boards that a generation begins with; see `seed` and `floors`."""
     known = (
-        seed.where("part_known")
-        .groupBy("product_id")
-        .agg(F.count(F.lit(1)).alias("full"), F.min("part_entry").alias("last"))
+        seed.where("part_known").groupBy(*keys).agg(F.count(F.lit(1)).alias("full"), F.min("part_entry").alias("last"))
     )
-    return known.where(F.col("full") >= kept).select("product_id", F.col("last.score").alias("floor"))
+    return known.where(F.col("full") >= kept).select(*keys, F.col("last.score").alias("floor"))
 
 
-def seed(boards: DataFrame, players: DataFrame, products: DataFrame, kept: int, *, tables_are_new: bool) -> DataFrame:
+def seed(
+    boards: DataFrame,
+    keys: Sequence[str],
+    players: DataFrame,
+    products: DataFrame,
+    kept: int,
+    *,
+    tables_are_new: bool,
+) -> DataFrame:
     """Return the boards that a new generation begins with, as `merged` has them.
 
-    Pending entries whose player and product exist by now become known. Every product keeps a row, so that each old
-    board is replaced.
+    Pending entries whose player and product exist by now become known. Every key keeps a row, so that each old board
+    is replaced.
 
     Args:
         boards: as `merged` returns them.
+        keys: see `merged`.
         players: `id bigint`, those that exist.
         products: `id bigint`, those that exist.
         kept: how many entries each list of a board keeps.
         tables_are_new: whether known entries without a player or product become pending, since the tables are being
             filled anew. Else they are those of deleted ones, and left out.
     """
-    known = _with_existence(_exploded(boards), players, products)
+    known = _with_existence(_exploded(boards, keys), players, products)
     left = known if tables_are_new else known.where("exists OR NOT was_known")
-    lists = left.groupBy("product_id").agg(
+    lists = left.groupBy(*keys).agg(
         F.expr(f"max_by(entry, entry, {kept}) FILTER (WHERE exists)").alias("known"),
         F.expr(f"max_by(entry, entry, {kept}) FILTER (WHERE NOT exists)").alias("pending"),
     )
-    return boards.select("product_id", "made").join(lists, "product_id", "left")
+    return boards.select(*keys, "made").join(lists, [*keys], "left")
 
 
-def parts(boards: DataFrame) -> DataFrame:
+def parts(boards: DataFrame, keys: Sequence[str]) -> DataFrame:
     """Return boards, as `seed` returns them, as the parts of a seed: see `places.exploded`."""
     made = [F.col(f"made.{name}").alias(f"made_{name}") for name in ("events", "newest_ms")]
-    return exploded(boards.select("product_id", *made, "known", "pending"))
+    return exploded(boards.select(*keys, *made, "known", "pending"), keys)
 
 
 def survey(
     boards: DataFrame,
+    keys: Sequence[str],
     before: tuple[DataFrame, DataFrame],
     now: tuple[DataFrame, DataFrame],
     *,
@@ -103,14 +110,15 @@ def survey(
 
     Args:
         boards: as `of_generation` returns them.
+        keys: see `merged`.
         before: the players and products that the running query joins, `id bigint` each.
         now: those that exist.
         depth: the most entries that are served of a board.
         kept: how many entries each list of a board keeps.
     """
-    existing = _with_existence(_exploded(boards), *now).withColumnRenamed("exists", "exists_now")
+    existing = _with_existence(_exploded(boards, keys), *now).withColumnRenamed("exists", "exists_now")
     compared = _with_existence(existing, *before).withColumnRenamed("exists", "existed")
-    per_board = compared.groupBy("product_id").agg(
+    per_board = compared.groupBy(*keys).agg(
         F.count_if(F.col("exists_now") & ~F.col("existed") & ~F.col("was_known")).alias("newly_known"),
         F.count_if(F.col("was_known")).alias("kept"),
         F.count_if("exists_now").alias("shown"),
@@ -118,11 +126,11 @@ def survey(
     )
     # What was lost ranks below each pending entry that was kept: those that are shown may fill the board without it.
     lost = F.when(F.col("product_exists") & (F.col("pending_shown") < depth), F.col("pending_lost"))
-    pending = boards.select("product_id", "pending_lost", (F.size("pending") == kept).alias("pending_full"))
+    pending = boards.select(*keys, "pending_lost", (F.size("pending") == kept).alias("pending_full"))
     products = now[1].select(F.col("id").alias("product_id"), F.lit(True).alias("product_exists"))
     short = F.col("product_exists") & (F.col("kept") >= kept) & (F.col("shown") < depth)
     row = (
-        per_board.join(pending, "product_id")
+        per_board.join(pending, [*keys])
         .join(products, "product_id", "left")
         .agg(
             F.coalesce(F.sum("newly_known"), F.lit(0)).alias("newly_known"),
@@ -137,11 +145,11 @@ def survey(
     return Survey(**row.asDict())
 
 
-def _exploded(boards: DataFrame) -> DataFrame:
-    """Return one row an entry: `product_id, entry, was_known`; one that stands in both lists was known."""
-    known = boards.select("product_id", F.explode("known").alias("entry"), F.lit(True).alias("was_known"))
-    pending = boards.select("product_id", F.explode("pending").alias("entry"), F.lit(False).alias("was_known"))
-    return known.union(pending).groupBy("product_id", "entry").agg(F.max("was_known").alias("was_known"))
+def _exploded(boards: DataFrame, keys: Sequence[str]) -> DataFrame:
+    """Return one row an entry: the keys, `entry, was_known`; one that stands in both lists was known."""
+    known = boards.select(*keys, F.explode("known").alias("entry"), F.lit(True).alias("was_known"))
+    pending = boards.select(*keys, F.explode("pending").alias("entry"), F.lit(False).alias("was_known"))
+    return known.union(pending).groupBy(*keys, "entry").agg(F.max("was_known").alias("was_known"))
 
 
 def _with_existence(entries: DataFrame, players: DataFrame, products: DataFrame) -> DataFrame:

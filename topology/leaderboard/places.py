@@ -136,13 +136,13 @@ class Places(Values):
         weight = F.lit(1).cast("bigint").alias("part_weight")
         return [F.col("entry").alias("part_entry"), F.col("known").alias("part_known"), weight]
 
-    def parts_of_published(self, published: DataFrame, keys: Sequence[str]) -> DataFrame:  # noqa: ARG002  # by name
+    def parts_of_published(self, published: DataFrame, keys: Sequence[str]) -> DataFrame:
         from pyspark.sql import functions as F
 
         lists = {
             name: F.expr(f"transform(values.{name}, e -> {_AS_ENTRY})").cast(PLACES) for name in ("known", "pending")
         }
-        return exploded(published.withColumns(lists).drop("values"))
+        return exploded(published.withColumns(lists).drop("values"), keys)
 
     def aggregates(self) -> list[Column]:
         from pyspark.sql import functions as F
@@ -228,11 +228,12 @@ def _published(name: str) -> Column:
     return F.expr(f"transform(coalesce({name}, array()), e -> {entry})").alias(name)
 
 
-def exploded(boards: DataFrame) -> DataFrame:
+def exploded(boards: DataFrame, keys: Sequence[str]) -> DataFrame:
     """Return the parts that boards are: an entry a row, and one more of the board itself.
 
     Args:
-        boards: a product's id, columns that stay in the row of the board itself, and `known` and `pending` as `PLACES`.
+        boards: the keys, columns that stay in the row of the board itself, and `known` and `pending` as `PLACES`.
+        keys: the columns that tell boards apart.
     """
     from pyspark.sql import functions as F
 
@@ -241,12 +242,12 @@ def exploded(boards: DataFrame) -> DataFrame:
         " transform(coalesce(known, array()), e -> named_struct('entry', e, 'known', true)),"
         " transform(coalesce(pending, array()), e -> named_struct('entry', e, 'known', false)))"
     ).cast(f"array<struct<entry: {ENTRY}, known: boolean>>")
-    product, *others = (name for name in boards.columns if name not in ("known", "pending"))
-    each = boards.select(product, *others, F.posexplode(entries).alias("place", "part"))
+    others = [name for name in boards.columns if name not in (*keys, "known", "pending")]
+    each = boards.select(*keys, *others, F.posexplode(entries).alias("place", "part"))
     once = [F.when(F.col("place") == 0, F.col(name)).alias(name) for name in others]
     part = [F.col(f"part.{name}").alias(f"part_{name}") for name in ("entry", "known")]
     # None counts as one that could be lost: its event may come again.
-    return each.select(product, *once, *part, F.lit(0).cast("bigint").alias("part_weight"))
+    return each.select(*keys, *once, *part, F.lit(0).cast("bigint").alias("part_weight"))
 
 
 def entries_of(lists: str, name: str) -> str:

@@ -6,6 +6,8 @@ through Python and real-time mode accepts the query. What is kept of the rows is
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -48,8 +50,14 @@ def join_tables(entered: DataFrame, players: DataFrame, products: DataFrame) -> 
     return joined.select("product_id", "at", "entry", known.alias("known"))
 
 
-def above_floor(events: DataFrame, floors: DataFrame) -> DataFrame:
-    """Drop the events below the last kept place of their board; they cannot change it."""
-    joined = events.join(F.broadcast(floors), "product_id", "left")
+def above_floor(events: DataFrame, floors: DataFrame, keys: Sequence[str]) -> DataFrame:
+    """Drop the events below the last kept place of their board; they cannot change it.
+
+    Args:
+        events: with `score`, and the keys.
+        floors: the keys, and `floor double`.
+        keys: the columns that tell boards apart.
+    """
+    joined = events.join(F.broadcast(floors), [*keys], "left")
     # An equal score passes: after a failure the entry that is the floor has to get back into the state.
     return joined.where("floor IS NULL OR score >= floor").drop("floor")

@@ -42,6 +42,7 @@ class LeaderboardUpkeep(Upkeep):
     def __init__(self, care: Care) -> None:
         super().__init__(care)
         assert care.store.limits is not None, "a board is a list"
+        self._keys = tuple(key.name for key in care.store.key.columns)
         self._depth = care.store.limits.most
         self._kept: int = care.store.record.kept  # type: ignore[attr-defined]  # of Places
         self._floors: DataFrame | None = None
@@ -70,8 +71,9 @@ class LeaderboardUpkeep(Upkeep):
     def seed(self, work: Work, published: DataFrame, *, tables_are_new: bool) -> DataFrame:
         """Return the boards so far, without the entries of deleted players and products."""
         players, products = self._rows_of_now(work)
-        merged = boards.merged(published)
-        return boards.parts(boards.seed(merged, players, products, self._kept, tables_are_new=tables_are_new))
+        merged = boards.merged(published, self._keys)
+        seed = boards.seed(merged, self._keys, players, products, self._kept, tables_are_new=tables_are_new)
+        return boards.parts(seed, self._keys)
 
     def begun(self, work: Work, *, anew: bool) -> None:
         """Note which generation is worked on; take what has been seen of the newest events if it has no boards."""
@@ -100,7 +102,7 @@ class LeaderboardUpkeep(Upkeep):
         if self._floors is not None:
             return
         if work.generation.seeded:
-            self._floors = boards.seed_floors(work.read_seed(), self._kept)
+            self._floors = boards.seed_floors(work.read_seed(), self._keys, self._kept)
         elif self._newest is not None:
             # Whoever counts for a floor has to be known to the query, so both take the same ids.
             players, products = (pa.array(self.care.tables.keys(topic), pa.int64()) for topic in (PLAYERS, PRODUCTS))
@@ -111,7 +113,7 @@ class LeaderboardUpkeep(Upkeep):
 
     def narrow(self, events: DataFrame) -> DataFrame:
         """Drop the events below their board's floor."""
-        return events if self._floors is None else above_floor(events, self._floors)
+        return events if self._floors is None else above_floor(events, self._floors, self._keys)
 
     def caught_up(self, work: Work, begin: Callable[[], Mapping[TopicPartition, int]]) -> None:
         """Have the floors of the newest events, if there were any, count for good: their backlog has been read.
@@ -141,13 +143,12 @@ class LeaderboardUpkeep(Upkeep):
 
         def write_floors(published: DataFrame) -> int:
             published, seen = newest_generation(published)
-            own = boards.of_generation(boards.merged(published), work.generation.number, self._kept)
-            write(boards.floors(own, self._kept), uri)
+            write(boards.floors(self._boards_of(work, published), self._keys, self._kept), uri)
             return int(seen.get["newest"] or 0)
 
         newest = work.with_published(write_floors)
         with translated():
-            self._floors = read_parquet(work.spark.session, boards.FLOORS_SCHEMA, uri)
+            self._floors = read_parquet(work.spark.session, self._floors_schema, uri)
         if newest > work.generation.number:
             raise GenerationOutdated(f"boards of generation {newest} are published, it is {work.generation.number}")
 
@@ -163,6 +164,11 @@ class LeaderboardUpkeep(Upkeep):
             return Plan(Next.REFRESH, "most boards that are written change nothing")
         return None
 
+    @property
+    def _floors_schema(self) -> str:
+        keys = [f"{key.name} {key.type.spark}" for key in self.care.store.key.columns]
+        return ", ".join([*keys, "floor double"])
+
     def _survey(self, work: Work, joined: Mapping[str, DataFrame], events: int) -> Plan | None:
         changes = self.care.tables.changes()
         if not self._surveys.is_due(changes, events):
@@ -170,7 +176,8 @@ class LeaderboardUpkeep(Upkeep):
         self._surveys.begin(changes, events)
         survey = work.with_published(
             lambda published: boards.survey(
-                boards.of_generation(boards.merged(published), work.generation.number, self._kept),
+                self._boards_of(work, published),
+                self._keys,
                 before=(joined[PLAYERS], joined[PRODUCTS]),
                 now=self._rows_of_now(work),
                 depth=self._depth,
@@ -178,6 +185,10 @@ class LeaderboardUpkeep(Upkeep):
             )
         )
         return self._surveys.plan(survey, changes)
+
+    def _boards_of(self, work: Work, published: DataFrame) -> DataFrame:
+        """Return the boards of the generation that is worked on."""
+        return boards.of_generation(boards.merged(published, self._keys), work.generation.number, self._kept)
 
     def _rows_of_now(self, work: Work) -> tuple[DataFrame, DataFrame]:
         now = work.tables_in_memory()

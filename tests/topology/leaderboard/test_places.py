@@ -13,7 +13,7 @@ from runtime import results
 from runtime.errors import InvalidRecord
 from runtime.results import Made, Result
 from runtime.spark.session import Spark
-from tests.drivers.topology import Score, TopologyDriver
+from tests.drivers.topology import BOARD_KEY, Score, TopologyDriver
 from topology.leaderboard import boards as published_boards
 from topology.leaderboard.places import Board, Entry, Places, rank
 
@@ -114,7 +114,7 @@ def test_spark_merges_published_boards_as_a_store_does(spark: Spark, of_products
     driver = TopologyDriver(spark.session)
     values = [(str(product), board) for product, all_ in enumerate(of_products) for board in all_]
     frame = driver.published_values([(key.encode(), board.to_json()) for key, board in values])
-    all_merged = published_boards.merged(frame)
+    all_merged = published_boards.merged(frame, BOARD_KEY)
     found = {}
     for generation in (1, 2):
         for row in published_boards.of_generation(all_merged, generation, KEPT).collect():

@@ -10,7 +10,7 @@ import pytest
 from runtime.diagram import text
 from runtime.results import Made
 from runtime.testing.frames import EPOCH_MS
-from tests.drivers.topology import Score, TopologyDriver, numbered
+from tests.drivers.topology import BOARD_KEY, Score, TopologyDriver, numbered
 from topology.leaderboard import boards as published_boards
 from topology.leaderboard.board import STORE
 from topology.leaderboard.description import DESCRIPTION
@@ -164,8 +164,8 @@ class TestGenerations:
         assert [len(old[product].known) for product in (1, 2)] == [10, 10]
         old[2] = Board(1, old[2].known[:9], ())
         seed = make.seed_of(old)
-        parts = published_boards.parts(seed)
-        floors = {row.product_id: row.floor for row in published_boards.seed_floors(parts, 10).collect()}
+        parts = published_boards.parts(seed, BOARD_KEY)
+        floors = {row.product_id: row.floor for row in published_boards.seed_floors(parts, BOARD_KEY, 10).collect()}
         assert floors == {1: old[1].known[-1].score}
         without = driver(products=(1, 2), depth=5, seed=seed).boards(scores)
         assert known(driver(products=(1, 2), depth=5, seed=seed, floors=floors).boards(scores)) == known(without)
@@ -212,7 +212,7 @@ class TestGenerations:
         frame = driver().published({1: Board(2, entries[:1], ())})
         frame = frame.union(driver().published({1: Board(2, entries[1:2], (), 3)}))
         frame = frame.union(driver().published({1: Board(1, entries[2:], (), 9)}))
-        row = published_boards.merged(frame).first()
+        row = published_boards.merged(frame, BOARD_KEY).first()
         assert row is not None
         assert [entry.score for entry in row.known] == [9, 8]
         assert (row.made.generation, row.pending_lost) == (2, 3)
@@ -221,7 +221,9 @@ class TestGenerations:
         make = driver(products=(1, 2))
         boards = make.boards(numbered([*(Score(n, 1) for n in range(4)), *(Score(n, 1, 2) for n in range(3))]))
         latest = make.merged(boards)
-        floors = published_boards.floors(published_boards.of_generation(latest, generation=1, kept=4), kept=4)
+        floors = published_boards.floors(
+            published_boards.of_generation(latest, generation=1, kept=4), BOARD_KEY, kept=4
+        )
         assert [(row.product_id, row.floor) for row in floors.collect()] == [(1, 0.0)]
         assert published_boards.of_generation(latest, generation=2, kept=4).isEmpty()
 
@@ -229,11 +231,11 @@ class TestGenerations:
         entries = tuple(score.entry for score in numbered([Score(9, 1), Score(8, 1), Score(7, 2)]))
         older = driver().published({1: Board(1, entries[1:], ())})
         records = older.union(driver().published({1: Board(1, entries[:2], ())}))
-        boards = published_boards.of_generation(published_boards.merged(records), generation=1, kept=2)
+        boards = published_boards.of_generation(published_boards.merged(records, BOARD_KEY), generation=1, kept=2)
         now = driver(players=(2,)).tables()
-        survey = published_boards.survey(boards, driver().tables(), now, depth=1, kept=2)
+        survey = published_boards.survey(boards, BOARD_KEY, driver().tables(), now, depth=1, kept=2)
         assert survey.short_boards == 1
-        assert [row.floor for row in published_boards.floors(boards, kept=2).collect()] == [8.0]
+        assert [row.floor for row in published_boards.floors(boards, BOARD_KEY, kept=2).collect()] == [8.0]
 
     def test_a_survey_counts_what_the_changed_tables_ask_for(self, driver: MakeDriver) -> None:
         boards = driver(depth=1).boards(numbered([Score(9, 1), Score(8, 1), Score(7, 4), Score(6, 4), Score(5, 4)]))
@@ -241,7 +243,7 @@ class TestGenerations:
         before = driver().tables()
 
         def survey(*players: int) -> Survey:
-            return published_boards.survey(latest, before, driver(players=players).tables(), depth=1, kept=2)
+            return published_boards.survey(latest, BOARD_KEY, before, driver(players=players).tables(), depth=1, kept=2)
 
         nothing = Survey(newly_known=0, short_boards=0, pending_lost=0, pending_shown=0, at_risk=0)
         assert survey(1, 2, 3) == nothing._replace(pending_lost=1)
@@ -255,8 +257,8 @@ class TestGenerations:
         found = []
         for count in (1, 2, 3):
             records = driver(depth=1).published(driver(depth=1).boards(scores[:count]))
-            boards = published_boards.of_generation(published_boards.merged(records), 1, 2)
-            survey = published_boards.survey(boards, now, now, depth=1, kept=2)
+            boards = published_boards.of_generation(published_boards.merged(records, BOARD_KEY), 1, 2)
+            survey = published_boards.survey(boards, BOARD_KEY, now, now, depth=1, kept=2)
             found.append((survey.newly_known, survey.pending_shown, survey.at_risk))
         assert found == [(0, 1, 0), (0, 1, 1), (0, 1, 1)]
 
@@ -264,10 +266,10 @@ class TestGenerations:
         boards = driver(depth=1).boards(numbered([Score(9, 1), Score(8, 1)]))
         latest = published_boards.of_generation(driver().merged(boards), 1, 2)
         before, nobody = driver().tables(), driver(players=()).tables()
-        assert published_boards.survey(latest, before, nobody, depth=1, kept=2).short_boards == 1
+        assert published_boards.survey(latest, BOARD_KEY, before, nobody, depth=1, kept=2).short_boards == 1
         for players in ((1, 2, 3), ()):
             now = driver(players=players, products=()).tables()
-            assert published_boards.survey(latest, before, now, depth=1, kept=2).short_boards == 0
+            assert published_boards.survey(latest, BOARD_KEY, before, now, depth=1, kept=2).short_boards == 0
 
     @pytest.mark.parametrize(
         ("key", "value"),
@@ -287,14 +289,14 @@ class TestGenerations:
     ) -> None:
         made = driver().published({1: Board(1, _entries(2), ())})
         frame = made.union(driver().published_values([(key, value)]))
-        [row] = published_boards.merged(frame).collect()
+        [row] = published_boards.merged(frame, BOARD_KEY).collect()
         assert (row.product_id, row.made.generation, len(row.known)) == (1, 1, 2)
 
     def test_of_many_records_of_a_product_each_entry_is_on_the_board_once(self, driver: MakeDriver) -> None:
         entries = _entries(40)
         values = [Board(1, entries[at : at + 4], entries[at : at + 2]).to_json() for at in range(37)]
         frame = driver().published_values([(b"1", value) for value in values])
-        [row] = published_boards.merged(frame).collect()
+        [row] = published_boards.merged(frame, BOARD_KEY).collect()
         assert [entry.score for entry in row.known] == [float(score) for score in range(39, -1, -1)]
         assert [entry.score for entry in row.pending] == [float(score) for score in range(37, -1, -1)]
 
@@ -302,10 +304,10 @@ class TestGenerations:
         boards = driver(products=()).boards(numbered(Score(score, 1) for score in range(9)))
         latest = published_boards.of_generation(driver().merged(boards), 1, 4)
         before = driver(products=()).tables()
-        assert published_boards.survey(latest, before, before, depth=2, kept=4).pending_lost == 0
-        assert published_boards.survey(latest, before, driver().tables(), depth=2, kept=4).pending_lost == 0
+        assert published_boards.survey(latest, BOARD_KEY, before, before, depth=2, kept=4).pending_lost == 0
+        assert published_boards.survey(latest, BOARD_KEY, before, driver().tables(), depth=2, kept=4).pending_lost == 0
         nobody = driver(players=(9,)).tables()
-        assert published_boards.survey(latest, before, nobody, depth=2, kept=4).pending_lost == 5
+        assert published_boards.survey(latest, BOARD_KEY, before, nobody, depth=2, kept=4).pending_lost == 5
 
 
 def test_merging_boards_in_python_gives_what_spark_gives_for_all_events(driver: MakeDriver) -> None:
