@@ -29,6 +29,8 @@ _HIGHEST_CHARACTER: Final = "\U0010ffff"
 _FIRST_SURROGATE: Final = 0xD800
 _PAST_SURROGATES: Final = 0xE000
 _INTEGER_BYTES: Final = 8
+_ANY_INTEGER: Final = "(?:0|-?[1-9][0-9]{0,18})"
+_ANY_TEXT: Final = r"[\s\S]+"
 _END_OF_TEXT: Final = b"\x00\x00"
 _NUL: Final = b"\x00\x01"
 
@@ -166,9 +168,13 @@ def pair_of(first: KeyType, second: KeyType) -> KeyType:
         second: the type of the second part.
     """
     cut = str.partition if first is Int64 else str.rpartition
+    wanted = f"{first.wanted} and {second.wanted} with / between"
+    pattern = "/".join(_ANY_INTEGER if part is Int64 else _ANY_TEXT for part in (first, second))
 
     def parse(text: str) -> KeyPair:
-        one, _, other = cut(text, "/")
+        one, slash, other = cut(text, "/")
+        if not slash:
+            raise InvalidRecord(NO_KEY, f"{text[:40]!r} is not a {wanted}")
         return KeyPair(first.parse(one), second.parse(other))
 
     def decode(encoded: bytes) -> KeyPair:
@@ -184,8 +190,8 @@ def pair_of(first: KeyType, second: KeyType) -> KeyType:
     return KeyType(
         name=f"{first.name}/{second.name}",
         spark="string",
-        json_schema=(("type", "string"),),
-        wanted=f"{first.wanted} and {second.wanted} with / between",
+        json_schema=(("type", "string"), ("pattern", f"^{pattern}$")),
+        wanted=wanted,
         check=check_text,
         published="string",
         parse=parse,

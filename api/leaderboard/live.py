@@ -59,6 +59,7 @@ def live_routes(feeds: Feeds, traffic: Traffic, limits: Limits) -> APIRouter:
 
     @router.get(
         "/events",
+        operation_id="watchBoards",
         summary="Every board in the cluster, live",
         response_class=Response,
         responses={200: described_stream(_ALL_TEXT, _ALL_EXAMPLE)},
@@ -68,6 +69,7 @@ def live_routes(feeds: Feeds, traffic: Traffic, limits: Limits) -> APIRouter:
 
     @router.get(
         "/{productId}/events",
+        operation_id="watchBoard",
         summary="One board, live",
         response_class=Response,
         responses={200: described_stream(_ONE_TEXT, _ONE_EXAMPLE)},

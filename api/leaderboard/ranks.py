@@ -63,7 +63,7 @@ Around = Annotated[
 Ids = Annotated[
     Any,
     BeforeValidator(_ids),
-    WithJsonSchema({"type": "string", "pattern": "^-?[0-9]+(,-?[0-9]+)*$"}),
+    WithJsonSchema({"type": "string", "pattern": "^(0|-?[1-9][0-9]{0,18})(,(0|-?[1-9][0-9]{0,18}))*$"}),
     Query(description=f"only these players, at most {IDS_MAX} ids with commas between", examples=["3,1,2"]),
 ]
 FromRank = Annotated[
@@ -92,6 +92,7 @@ def rank_routes(serving: Serving) -> APIRouter:
 
     @router.get(
         "",
+        operation_id="listRanks",
         summary="The ranking of a product, page by page, or some players of it",
         response_model=list[Rank],
         responses=_READ
@@ -120,6 +121,7 @@ def rank_routes(serving: Serving) -> APIRouter:
 
     @router.get(
         "/count",
+        operation_id="countRanks",
         summary="How many players of a product have a rank",
         response_model=int,
         responses=_READ | {200: described("A bare JSON number", ETAG_HEADER | ROW_HEADERS | KEEP_HEADER, example=4)},
@@ -129,6 +131,7 @@ def rank_routes(serving: Serving) -> APIRouter:
 
     @router.get(
         "/{playerId}",
+        operation_id="getRank",
         summary="The rank of a player, and who is around",
         response_model=Rank | list[Rank],
         responses=_READ
@@ -149,6 +152,7 @@ def rank_routes(serving: Serving) -> APIRouter:
 
     @router.get(
         "/{playerId}/events",
+        operation_id="watchRank",
         summary="The rank of a player, live",
         tags=["live updates"],
         response_class=Response,

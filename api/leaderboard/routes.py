@@ -10,7 +10,7 @@ from api.http.errors import InvalidRequest
 from api.http.parameters import HowMany, Partial, limit_of, limit_within, page_within
 from api.http.schemas import KeyHosts
 from api.leaderboard.parameters import After, First, Last, PageSize, ProductId
-from api.leaderboard.schemas import BOARD_EXAMPLE, BOARDS_EXAMPLE, Entry
+from api.leaderboard.schemas import BOARD_EXAMPLE, BOARDS_EXAMPLE, Boards, Entry
 from api.reads.demand import Demand, demanded
 from api.reads.framing import Rows
 from api.reads.gather import Gather
@@ -49,6 +49,7 @@ def board_routes(serving: Serving, served: ServedStore, board: OneRow, gather: G
     @router.get(
         "/hosts/{productId}",
         tags=["operations"],
+        operation_id="getBoardHosts",
         summary="Who holds a product",
         responses={400: {"description": "An id that cannot be"}, 503: UNKNOWN_HOSTS},
     )
@@ -65,8 +66,9 @@ def _boards(serving: Serving, board: OneRow, gather: Gather, limits: Limits) -> 
 
     @router.get(
         "",
+        operation_id="listBoards",
         summary="Every board in the cluster",
-        response_model=dict[str, list[Entry]],
+        response_model=Boards,
         responses={
             200: _example(
                 "The boards, ascending by product id", BOARDS_EXAMPLE, MISSING_HEADER | _LINK_HEADER | KEEP_HEADER
@@ -93,6 +95,7 @@ def _boards(serving: Serving, board: OneRow, gather: Gather, limits: Limits) -> 
 
     @router.get(
         "/count",
+        operation_id="countBoards",
         summary="Number of boards in the cluster",
         response_model=int,
         responses={200: _example("A bare JSON number", 2, MISSING_HEADER)},
@@ -103,6 +106,7 @@ def _boards(serving: Serving, board: OneRow, gather: Gather, limits: Limits) -> 
 
     @router.get(
         "/count/local",
+        operation_id="countLocalBoards",
         summary="Number of boards that this instance is active for",
         response_model=int,
         responses={200: _example("A bare JSON number", 1, {})},
@@ -112,6 +116,7 @@ def _boards(serving: Serving, board: OneRow, gather: Gather, limits: Limits) -> 
 
     @router.get(
         "/{productId}",
+        operation_id="getBoard",
         summary="One board",
         response_model=list[Entry],
         responses={
@@ -131,8 +136,9 @@ def _boards(serving: Serving, board: OneRow, gather: Gather, limits: Limits) -> 
 
     @router.get(
         "/{from}/{to}",
+        operation_id="listBoardsInRange",
         summary="The boards of a range of product ids",
-        response_model=dict[str, list[Entry]],
+        response_model=Boards,
         responses={200: _example("The boards, ascending by product id", BOARDS_EXAMPLE, MISSING_HEADER | KEEP_HEADER)},
     )
     async def range_of_boards(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, RootModel
 from pydantic.config import JsonDict
 
 from api.http.schemas import Model
@@ -33,6 +33,10 @@ class Entry(Model):
     player_name: str
     game_name: str
     score: float
+
+
+class Boards(RootModel[dict[str, list[Entry]]]):
+    """Boards by product id."""
 
 
 RANK_EXAMPLE: Final[JsonDict] = {

@@ -8,6 +8,7 @@ from typing import Any, Final
 from fastapi import APIRouter
 
 from api.components import Components
+from api.http.openapi import model_name
 from api.http.schemas import Column, DeclaredStore, SessionFacts, SourceFacts, TableFacts, TopologyFacts, WindowFacts
 from runtime.declaration import Store, Table, Topology
 from runtime.keys import Key
@@ -35,6 +36,7 @@ def topology_routes(components: Components) -> APIRouter:
 
     @router.get(
         "/topology",
+        operation_id="getTopology",
         summary="What the topology declares, and what flows where",
         responses={200: {"content": {"application/json": {"example": facts.model_dump(mode="json", by_alias=True)}}}},
     )
@@ -123,18 +125,20 @@ def store_schema(store: Store) -> dict[str, Any]:
     record = store.record
     values = record.values if isinstance(record, Fields) else {}
     columns = {name: value.json_schema for name, value in values.items()}
-    return _row_schema(store.key, columns if store.window is None else {**_OF_WINDOW, **columns})
+    fields = columns if store.window is None else {**_OF_WINDOW, **columns}
+    return _row_schema(model_name(store.name, "Row"), store.key, fields)
 
 
 def table_schema(table: Table) -> dict[str, Any]:
     """Return the JSON Schema of a row of a table."""
-    return _row_schema(table.key, {name: dict(of_type.json_schema) for name, of_type in table.fields.items()})
+    columns = {name: dict(of_type.json_schema) for name, of_type in table.fields.items()}
+    return _row_schema(model_name(table.topic, "TableRow"), table.key, columns)
 
 
-def _row_schema(key: Key, columns: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def _row_schema(title: str, key: Key, columns: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     of_key = {column.name: column.type.key_schema for column in key.columns}
     fields = {**of_key, **{name: dict(schema) for name, schema in columns.items()}}
-    return {"type": "object", "properties": fields, "required": list(fields)}
+    return {"title": title, "type": "object", "properties": fields, "required": list(fields)}
 
 
 def _columns(source: Topology) -> list[Column]:

@@ -59,6 +59,7 @@ def metrics_routes(serving: Serving, names: MetricNames, version: str) -> APIRou
 
     @router.get(
         "/metrics",
+        operation_id="getMetrics",
         summary="What this instance counts and measures",
         response_class=Response,
         responses={

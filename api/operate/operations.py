@@ -21,7 +21,9 @@ def operation_routes(components: Components) -> APIRouter:
     """
     router = APIRouter(tags=["operations"])
 
-    @router.get("/hosts", summary="Every instance and its tasks", response_model_exclude_none=True)
+    @router.get(
+        "/hosts", operation_id="listHosts", summary="Every instance and its tasks", response_model_exclude_none=True
+    )
     async def hosts() -> list[Host]:
         return [
             Host(
@@ -35,11 +37,16 @@ def operation_routes(components: Components) -> APIRouter:
             for each in sorted(components.cluster().hosts, key=lambda host: host.info)
         ]
 
-    @router.get("/health/live", summary="Whether the process answers")
+    @router.get("/health/live", operation_id="getLiveness", summary="Whether the process answers")
     async def live() -> Health:
         return Health(status="live")
 
-    @router.get("/health/ready", summary="Whether this instance should get traffic", responses={503: _NOT_READY})
+    @router.get(
+        "/health/ready",
+        operation_id="getReadiness",
+        summary="Whether this instance should get traffic",
+        responses={503: _NOT_READY},
+    )
     async def ready() -> Health:
         reason = components.ready()
         if reason is not None:

@@ -16,6 +16,7 @@ from pydantic import BeforeValidator, WithJsonSchema
 from api.http.answers import is_hop
 from api.http.errors import InvalidRequest, NoSuchKey, NoSuchStore, PartitionsUnavailable
 from api.http.key_route import KeyRoute
+from api.http.openapi import operation_id
 from api.http.parameters import (
     HowMany,
     Order,
@@ -127,7 +128,7 @@ def store_routes(serving: Serving) -> tuple[APIRouter, list[OneRow]]:
     router = APIRouter(tags=["stores"], route_class=KeyRoute)
     stores = {name: _ServedRoutes(served) for name, served in serving.stores.items()}
 
-    @router.get("/stores", summary="Every store of the topology")
+    @router.get("/stores", operation_id="listStores", summary="Every store of the topology")
     async def all_stores(request: Request) -> list[StoreFacts]:
         hop = is_hop(request.scope["headers"])
         return list(await asyncio.gather(*(store.facts(hop=hop) for store in stores.values())))
@@ -164,12 +165,13 @@ def _routes_of(of: _ServedRoutes, serving: Serving) -> APIRouter:
     one, by_window = ("One row", "") if store.window is None else ("The windows of one key", " and windows")
     Demanded = Annotated[Demand, demanded(store.name)]  # noqa: N806  # a type, of this store
 
-    @router.get("", summary=f"Store {store.name}")
+    @router.get("", operation_id=operation_id("describe", store.name), summary=f"Store {store.name}")
     async def one_store(request: Request) -> StoreFacts:
         return await of.facts(hop=is_hop(request.scope["headers"]))
 
     @router.get(
         "/count",
+        operation_id=operation_id("count", store.name, "Rows"),
         summary=f"Number of rows of {store.name} in the cluster",
         response_model=int,
         responses={200: described("A bare JSON number", MISSING_HEADER), 400: _INVALID, 503: UNAVAILABLE},
@@ -180,6 +182,7 @@ def _routes_of(of: _ServedRoutes, serving: Serving) -> APIRouter:
 
     @router.get(
         "/keys",
+        operation_id=operation_id("list", store.name, "Rows"),
         summary=f"Rows of {store.name}, in the order of their keys{by_window}, or those that are named",
         response_class=Response,
         responses={
@@ -240,6 +243,7 @@ def _routes_of(of: _ServedRoutes, serving: Serving) -> APIRouter:
 
     @router.get(
         "/keys/{key}",
+        operation_id=operation_id("get", store.name, "Row"),
         summary=f"{one} of {store.name}",
         response_class=Response,
         responses={
@@ -268,6 +272,7 @@ def _routes_of(of: _ServedRoutes, serving: Serving) -> APIRouter:
 
     @router.get(
         "/events",
+        operation_id=operation_id("watch", store.name, "Rows"),
         summary=f"Every row of {store.name}, live",
         response_class=Response,
         responses={200: described_stream(_ALL_EVENTS, _all_example(example_row_name(store), example)), 400: _INVALID},
@@ -277,6 +282,7 @@ def _routes_of(of: _ServedRoutes, serving: Serving) -> APIRouter:
 
     @router.get(
         "/keys/{key}/events",
+        operation_id=operation_id("watch", store.name, "Row"),
         summary=f"{one} of {store.name}, live",
         response_class=Response,
         responses={200: described_stream(_ONE_EVENTS, _one_example(example_of_key)), 400: _INVALID},
@@ -292,6 +298,7 @@ def _routes_of(of: _ServedRoutes, serving: Serving) -> APIRouter:
 
     @router.get(
         "/keys/{key}/host",
+        operation_id=operation_id("get", store.name, "RowHosts"),
         summary=f"Who holds a key of {store.name}",
         responses={400: _INVALID, 503: UNKNOWN_HOSTS},
     )
@@ -383,7 +390,7 @@ def _data(shown: Any) -> str:
 def _row_schema(store: Store) -> dict[str, Any]:
     """Return the JSON Schema of a row, as far as the declaration says it."""
     if store.limits is not None:
-        return {"type": "array", "maxItems": store.limits.most}
+        return {"type": "array", "items": {}, "maxItems": store.limits.most}
     if store.show is not None:
         return {}
     return store_schema(store)

@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, WithJsonSchema
 from api.http.answers import JSON_TYPE, SERVED_BY, STORE_LAG, Answer
 from api.http.errors import NoSuchRow, NoSuchTable, TableUnavailable
 from api.http.key_route import KeyRoute
+from api.http.openapi import operation_id
 from api.http.parameters import parser_of
 from api.http.schemas import TableCount
 from api.operate.declared import key_column, table_columns, table_schema
@@ -95,7 +96,7 @@ def table_routes(serving: Serving) -> APIRouter:
     views = serving.components.tables
     tables = {table.topic: _Answers(views[table.topic], address) for table in serving.components.topology.tables}
 
-    @router.get("/tables", summary="Every table of the topology")
+    @router.get("/tables", operation_id="listTables", summary="Every table of the topology")
     async def all_tables() -> list[TableCount]:
         return [await table.facts() for table in tables.values()]
 
@@ -120,6 +121,7 @@ def _routes_of(of: _Answers, serving: Serving) -> APIRouter:
 
     @router.get(
         "/count",
+        operation_id=operation_id("count", table.topic, "TableRows"),
         summary=f"Number of rows of {table.topic}",
         response_model=int,
         responses={200: described("A bare JSON number", _HEADERS), 503: _UNAVAILABLE},
@@ -129,6 +131,7 @@ def _routes_of(of: _Answers, serving: Serving) -> APIRouter:
 
     @router.get(
         "/keys/{key}",
+        operation_id=operation_id("get", table.topic, "TableRow"),
         summary=f"One row of {table.topic}",
         response_class=Response,
         responses={

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
 from api.http.auth import Tokens
 from api.own import no_own_routes
+from app.topologies import OTHERS, load_application
 from runtime.declaration import Json, PlainText, Row, Store, Stream, Table, Tables, Topology
 from runtime.keys import Int64, Key, Text
 from runtime.values import Count, Sum
 from runtime.windows import Hopping, Tumbling
 from tests.drivers.cluster import Cluster
+from tests.drivers.ranks import RankedInstances
 
 ROUTES = {
     "/leaderboard": {"200", "400", "500", "503"},
@@ -96,6 +99,59 @@ async def test_every_reference_has_its_schema(document: dict[str, Any]) -> None:
     assert references == {f"#/components/schemas/{name}" for name in document["components"]["schemas"]}
 
 
+async def test_operations_are_called_what_their_users_would_call_them() -> None:
+    found = await operation_ids(RankedInstances(size=1).cluster)
+    assert {path: found[path] for path in found if "leaderboard" in path or "players" in path} == {
+        "/leaderboard": "listBoards",
+        "/leaderboard/count": "countBoards",
+        "/leaderboard/count/local": "countLocalBoards",
+        "/leaderboard/events": "watchBoards",
+        "/leaderboard/{from}/{to}": "listBoardsInRange",
+        "/leaderboard/{productId}": "getBoard",
+        "/leaderboard/{productId}/events": "watchBoard",
+        "/leaderboard/{productId}/players": "listRanks",
+        "/leaderboard/{productId}/players/count": "countRanks",
+        "/leaderboard/{productId}/players/{playerId}": "getRank",
+        "/leaderboard/{productId}/players/{playerId}/events": "watchRank",
+        "/tables/players/count": "countPlayersTableRows",
+        "/tables/players/keys/{key}": "getPlayersTableRow",
+    }
+    assert {path: found[path] for path in found if path.startswith("/stores/personal-bests")} == {
+        "/stores/personal-bests": "describePersonalBests",
+        "/stores/personal-bests/count": "countPersonalBestsRows",
+        "/stores/personal-bests/keys": "listPersonalBestsRows",
+        "/stores/personal-bests/keys/{key}": "getPersonalBestsRow",
+        "/stores/personal-bests/events": "watchPersonalBestsRows",
+        "/stores/personal-bests/keys/{key}/events": "watchPersonalBestsRow",
+        "/stores/personal-bests/keys/{key}/host": "getPersonalBestsRowHosts",
+    }
+
+
+async def operation_ids(cluster: Cluster) -> dict[str, str]:
+    """Return what each path's operation is called; no two are called the same."""
+    paths = (await cluster.get("/openapi.json")).json()["paths"]
+    found = {path: methods["get"]["operationId"] for path, methods in paths.items()}
+    assert len(set(found.values())) == len(found)
+    return found
+
+
+@pytest.mark.parametrize("name", OTHERS)
+async def test_each_operation_of_each_topology_has_a_name_of_its_own(name: str) -> None:
+    topology = load_application(name, depth=10).topology
+    found = await operation_ids(Cluster({}, size=1, topology=topology, own=no_own_routes))
+    for path, called in found.items():
+        assert re.fullmatch("(get|list|count|watch|describe)([A-Z][a-z0-9]*)+", called), f"{path}: {called}"
+
+
+async def test_what_a_client_knows_by_name_has_one() -> None:
+    models = (await RankedInstances(size=1).cluster.get("/openapi.json")).json()["components"]["schemas"]
+    assert {"Boards", "Entry", "Rank", "Problem", "Order", "Require", "PersonalBestsRow", "PlayersTableRow"} <= set(
+        models
+    )
+    assert models["PersonalBestsRow"]["required"] == ["product_id", "player_id", "best"]
+    assert models["Require"] == {"title": "Require", "type": "string", "enum": ["active"]}
+
+
 async def test_the_limit_is_bound_by_the_depth(document: dict[str, Any]) -> None:
     parameters = document["paths"]["/leaderboard/{productId}"]["get"]["parameters"]
     limit = next(each for each in parameters if each["name"] == "limit")
@@ -108,7 +164,7 @@ async def test_boards_have_examples(document: dict[str, Any]) -> None:
     for path in ("/leaderboard", "/leaderboard/{productId}", "/leaderboard/{from}/{to}"):
         content = document["paths"][path]["get"]["responses"]["200"]["content"]["application/json"]
         assert "Isabelle" in str(content["example"])
-        assert "Entry" in str(content["schema"])
+        assert re.search("Entry|Boards", str(content["schema"]))
 
 
 async def test_rows_of_stores_and_tables_have_examples_of_their_own_columns() -> None:
@@ -153,7 +209,8 @@ WINDOWED = Topology(
 
 async def test_a_key_of_a_store_with_windows_is_documented_as_their_list() -> None:
     cluster = Cluster({}, size=1, topology=WINDOWED, own=no_own_routes)
-    paths = (await cluster.get("/openapi.json")).json()["paths"]
+    document = (await cluster.get("/openapi.json")).json()
+    paths, models = document["paths"], document["components"]["schemas"]
 
     def content(path: str, of_type: str = "application/json") -> Any:
         return paths[path]["get"]["responses"]["200"]["content"][of_type]
@@ -163,10 +220,10 @@ async def test_a_key_of_a_store_with_windows_is_documented_as_their_list() -> No
     assert list(hour) == ["word", "windowStart", "windowEnd", "times", "total"]
     of_key, of_all = content("/stores/hourly/keys/{key}"), content("/stores/hourly/keys")
     assert (of_key["example"], of_all["example"]) == ([hour], [hour])
-    row = of_key["schema"]["items"]
+    row = {"$ref": "#/components/schemas/HourlyRow"}
     assert of_key["schema"] == {"type": "array", "items": row}
-    assert row["properties"]["windowStart"] == {"type": "string", "format": "date-time"}
-    assert row["required"] == ["word", "windowStart", "windowEnd", "times", "total"]
+    assert models["HourlyRow"]["properties"]["windowStart"] == {"type": "string", "format": "date-time"}
+    assert models["HourlyRow"]["required"] == ["word", "windowStart", "windowEnd", "times", "total"]
     assert of_all["schema"]["items"]["anyOf"] == [row, of_key["schema"], {"type": "null"}]
     one = content("/stores/hourly/keys/{key}/events", "text/event-stream")["example"]
     every = content("/stores/hourly/events", "text/event-stream")["example"]
