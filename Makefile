@@ -16,8 +16,8 @@ OF_DOCUMENTS := tests/system/test_as_written.py
 BENCH ?=
 RUNS ?= 3
 CHECK_JSONSCHEMA := build/check-jsonschema/bin/check-jsonschema
-# Debian packages of the system tests, each named as its program; that of chromium-driver is chromedriver.
-SYSTEM_PACKAGES := nginx debootstrap openssl chromium chromium-driver
+# Debian packages of the system tests, each named as its program; that of chromium-driver is chromedriver, that of nodejs node.
+SYSTEM_PACKAGES := nginx debootstrap openssl chromium chromium-driver nodejs npm
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-system faults bench check format lock relock-jars clean
@@ -96,7 +96,7 @@ need-python:
 need-java: need-python
 	$(if $(java_problem),$(error $(java_problem)))
 
-system_missing = $(strip $(foreach each,$(SYSTEM_PACKAGES),$(if $(shell PATH="$$PATH:/usr/sbin" command -v $(each:chromium-driver=chromedriver)),,$(each))))
+system_missing = $(strip $(foreach each,$(SYSTEM_PACKAGES),$(if $(shell PATH="$$PATH:/usr/sbin" command -v $(patsubst nodejs,node,$(each:chromium-driver=chromedriver))),,$(each))))
 may_install = $(shell [ "$$(id -u)" = 0 ] && command -v apt-get)
 
 read_by_wrk = $(filter reads overload counts peer,$(or $(BENCH),reads overload counts))
