@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import threading
 import time
 from collections.abc import Coroutine, Iterable
@@ -102,7 +103,7 @@ class Flow:
 
     def send(self, events: Iterable[Event], timestamp_ms: int | None = None) -> None:
         """Send these, and return when the broker has them; the timestamp is now unless one is given."""
-        self._run(self._send_all(list(events), timestamp_ms))
+        self._run(self._send_all(events, timestamp_ms))
 
     def send_next(self, count: int) -> None:
         """Send the next events of the stream as fast as it goes."""
@@ -122,11 +123,10 @@ class Flow:
             sent += due
             await self._send_all([self._events.next() for _ in range(min(due, 10 * self._per_tick))], None)
 
-    async def _send_all(self, events: list[Event], timestamp_ms: int | None) -> None:
+    async def _send_all(self, events: Iterable[Event], timestamp_ms: int | None) -> None:
         async with self._turn:
-            producer = await self._open()
-            for first in range(0, len(events), _AT_ONCE):
-                part = events[first : first + _AT_ONCE]
+            producer, left = await self._open(), iter(events)
+            while part := list(itertools.islice(left, _AT_ONCE)):
                 # Not left to aiokafka, which tells of all records of a batch that they have the first one's.
                 at_ms = [_now_ms() - each.back_ms if timestamp_ms is None else timestamp_ms for each in part]
                 sent = [

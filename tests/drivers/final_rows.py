@@ -80,7 +80,7 @@ class PaymentsInSessions(Payments):
         return [super().next()._replace(key=b"closing", means=("closing", Decimal()), value=b'{"amount": 0}',
                                         back_ms=-self._closing_ms)]  # fmt: skip
 
-    def went_back(self, before: dict[str, Any], after: dict[str, Any]) -> bool:
+    def went_back(self, before: dict[str, Any], after: dict[str, Any] | None) -> bool:
         return before != after
 
     def are_at(self, instance: Instance) -> bool:
@@ -195,5 +195,5 @@ class PaidOrders(Payments):
             if abs(of.place.timestamp_ms - by.place.timestamp_ms) <= _WITHIN_MS:
                 yield max(of.place, by.place), of, by
 
-    def went_back(self, before: dict[str, Any], after: dict[str, Any]) -> bool:
-        return bool(after["first"] > before["first"] or after["most"] < before["most"])
+    def went_back(self, before: dict[str, Any], after: dict[str, Any] | None) -> bool:
+        return after is None or bool(after["first"] > before["first"] or after["most"] < before["most"])

@@ -13,7 +13,8 @@ from tests.drivers.ports import free_port
 from tests.drivers.served_process import ServedProcess
 from tests.waiting import UNHURRIED_S, wait_until
 
-_STREAM_STATE = re.compile(r"stream: [a-z ]+ ▸ ([a-z ]+)")
+_STREAM_STATE = re.compile(r"(stream[^:\n]*): [a-z ]+ ▸ ([a-z ]+)")
+"""Of a store's stream, which is named where there are several."""
 
 
 class Instance(ServedProcess):
@@ -70,9 +71,9 @@ class Instance(ServedProcess):
         )
 
     def wait_for_real_time(self) -> None:
-        """Wait until the stream runs in real time now, as the last that the process has said of it tells."""
+        """Wait until every store's stream runs in real time now, as the last that the process has said of it tells."""
         wait_until(
-            lambda: self.process.poll() is None and _STREAM_STATE.findall(self.log())[-1:] == ["running"],
+            lambda: self.process.poll() is None and {*dict(_STREAM_STATE.findall(self.log())).values()} == {"running"},
             f"the stream runs in real time, see {self.log_path}",
         )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import random
 from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import ROUND_HALF_UP, Decimal
@@ -15,6 +16,7 @@ from typing import Any
 
 from runtime import Average, Count, Hopping, Json, Key, Store, Stream, Sum, Text, Topology
 from runtime import Decimal as DecimalType
+from runtime.kafka.connection import KafkaConnection
 from tests.drivers.faults_events import Event
 from tests.drivers.faults_ledger import Place
 from tests.drivers.instance import Instance
@@ -69,6 +71,21 @@ class Payments:
         value = f'{{"amount": {amount}}}'.encode()
         return Event(TOPIC, account.encode(), value, self._random.randrange(4), (account, amount))
 
+    @property
+    def settings(self) -> Mapping[str, object]:
+        """The settings of every instance, without their prefix."""
+        return {"TOPOLOGY": self.declared}
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """The columns that tell its rows apart."""
+        store = self.topology.stores[0]
+        return (store.key.name, *(() if store.window is None else ("windowStart",)))
+
+    def beginning(self, kafka: KafkaConnection) -> Iterable[Event]:  # noqa: ARG002  # of topics' ids it matters
+        """Return what is sent before anything else."""
+        return ()
+
     def note(self, event: Event, place: Place) -> None:
         """Take note of one that the broker has."""
         account, amount = event.means
@@ -91,9 +108,9 @@ class Payments:
         """Return what has to be sent when nothing else comes, so that all rows are there."""
         return []
 
-    def went_back(self, before: dict[str, Any], after: dict[str, Any]) -> bool:
-        """Return whether a row is older than what was served before of the same key."""
-        return bool(after["payments"] < before["payments"])
+    def went_back(self, before: dict[str, Any], after: dict[str, Any] | None) -> bool:
+        """Return whether a row is older than what was served before of the same key, or is gone."""
+        return after is None or bool(after["payments"] < before["payments"])
 
     def are_at(self, instance: Instance) -> bool:
         """Return whether an instance serves exactly these."""

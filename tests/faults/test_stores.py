@@ -1,4 +1,4 @@
-"""Sums, windows, sessions and joins of two streams at three instances, whatever fails while payments flow."""
+"""Sums, windows, sessions, joins of two streams and ranks at three instances, whatever fails while events flow."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from app.java.broker import Broker
 from runtime.kafka.topics import create_missing, inputs_of, outputs_of
 from tests.drivers.faults_checkpoint import CheckpointFiles
 from tests.drivers.faults_flow import Flow
+from tests.drivers.faults_ranks import Rankings
 from tests.drivers.faults_topics import Topics
 from tests.drivers.faults_world import INTERVAL_S
 from tests.drivers.final_rows import PaidOrders, PaymentsInSessions
@@ -36,7 +37,7 @@ class Accounts:
         directory: where the checkpoint is.
         broker: Kafka.
         replicas: three instances.
-        payments: what the broker has.
+        payments: what the broker has, and what has to come of it; of ranks it is scores.
         flow: sends them.
         watching: reads the whole time.
     """
@@ -44,7 +45,7 @@ class Accounts:
     directory: Path
     broker: Broker
     replicas: Replicas
-    payments: Payments
+    payments: Payments | Rankings
     flow: Flow
     watching: Watching
 
@@ -60,7 +61,7 @@ class Accounts:
 
     def wait_for_commit(self) -> None:
         """Wait until a checkpoint has all that the broker has: what no row is published of is nowhere else."""
-        (store,) = self.payments.topology.stores
+        store = self.payments.topology.stores[0]
         checkpoint = CheckpointFiles(self.directory / "checkpoint", store.name)
         topics = Topics(self.broker.bootstrap_servers)
         ends = {topic: topics.ends(topic) for topic in self.payments.topology.source_topics}
@@ -70,11 +71,12 @@ class Accounts:
         )
 
 
-KINDS = {
+KINDS: dict[str, type[Payments | Rankings]] = {
     "payments": Payments,
     "payments in windows": PaymentsInWindows,
     "payments in sessions": PaymentsInSessions,
     "paid orders": PaidOrders,
+    "ranks": Rankings,
 }
 
 
@@ -82,14 +84,15 @@ KINDS = {
 def accounts(request: pytest.FixtureRequest, tmp_path: Path, seed: int) -> Iterator[Accounts]:
     with Broker(tmp_path / "kafka", free_port()) as broker:
         servers = broker.bootstrap_servers
-        payments: Payments = KINDS[request.param](seed)
+        payments = KINDS[request.param](seed)
         topology = payments.topology
         asyncio.run(create_missing(broker.connection, [*inputs_of(topology), *outputs_of(topology)]))
         settings = {"SESSION_TIMEOUT_MS": 6000, "CHECKPOINT_INTERVAL_S": INTERVAL_S}
         with (
-            Replicas(tmp_path, servers, TOPOLOGY=payments.declared, **settings) as replicas,
+            Replicas(tmp_path, servers, **payments.settings, **settings) as replicas,
             Flow(servers, payments, payments, payments.per_s) as flow,
         ):
+            flow.send(payments.beginning(broker.connection))
             replicas.add(3)
             replicas.wait_until_settled()
             with Watching(replicas, payments) as watching:
