@@ -9,7 +9,7 @@ What readers see is run as it stands. Comments before a block, which they do not
     <!-- numbers differ -->     JSON of the same form; ids of partitions are for the group to choose
 
 A block `sh` is run. A block `json` or `text` after it is what it shows: the same JSON, or lines among those shown,
-where `…` is anything. What takes effect a moment later is asked for again until then.
+where `…` in a text is anything. What takes effect a moment later is asked for again until then.
 """
 
 from __future__ import annotations
@@ -188,9 +188,24 @@ def _shows(shown: str, expected: Block) -> bool:
             found, wanted = json.loads(shown), json.loads(expected.code)
         except ValueError:
             return False
-        return _form(found) == _form(wanted) if expected.note == "numbers differ" else bool(found == wanted)
+        return _form(found) == _form(wanted) if expected.note == "numbers differ" else _is(found, wanted)
     lines = [_plain(line) for line in shown.splitlines()]
     return all(fnmatch.filter(lines, _pattern(line)) for line in expected.code.splitlines() if line)
+
+
+def _is(found: Any, wanted: Any) -> bool:
+    """Return whether JSON is what is wanted, where texts may hold `…`."""
+    match wanted:
+        case str() if "…" in wanted:
+            return isinstance(found, str) and bool(fnmatch.filter([found], _pattern(wanted)))
+        case dict():
+            return isinstance(found, dict) and all(
+                _is(found.get(name), wanted.get(name)) for name in found.keys() | wanted.keys()
+            )
+        case list():
+            return isinstance(found, list) and len(found) == len(wanted) and all(map(_is, found, wanted))
+        case _:
+            return bool(found == wanted)
 
 
 def _plain(line: str) -> str:

@@ -37,7 +37,7 @@ class Accounts:
         directory: where the checkpoint is.
         broker: Kafka.
         replicas: three instances.
-        payments: what the broker has, and what has to come of it; of ranks it is scores.
+        sent: what the broker has, and what has to come of it.
         flow: sends them.
         watching: reads the whole time.
     """
@@ -45,7 +45,7 @@ class Accounts:
     directory: Path
     broker: Broker
     replicas: Replicas
-    payments: Payments | Rankings
+    sent: Payments | Rankings
     flow: Flow
     watching: Watching
 
@@ -53,18 +53,16 @@ class Accounts:
         """Stop the flow, and wait until every instance serves all that the broker has."""
         self.flow.stop()
         until(
-            lambda: all(map(self.payments.are_at, self.replicas.members)),
-            lambda: (
-                f"every instance has {self.payments.rows()}: {[*map(self.payments.served_by, self.replicas.members)]}"
-            ),
+            lambda: all(map(self.sent.are_at, self.replicas.members)),
+            lambda: f"every instance has {self.sent.rows()}: {[*map(self.sent.served_by, self.replicas.members)]}",
         )
 
     def wait_for_commit(self) -> None:
         """Wait until a checkpoint has all that the broker has: what no row is published of is nowhere else."""
-        store = self.payments.topology.stores[0]
+        store = self.sent.topology.stores[0]
         checkpoint = CheckpointFiles(self.directory / "checkpoint", store.name)
         topics = Topics(self.broker.bootstrap_servers)
-        ends = {topic: topics.ends(topic) for topic in self.payments.topology.source_topics}
+        ends = {topic: topics.ends(topic) for topic in self.sent.topology.source_topics}
         until(
             lambda: all(checkpoint.committed(topic) == of_topic for topic, of_topic in ends.items()),
             lambda: f"{ends} is committed: {[*map(checkpoint.committed, ends)]}",
@@ -84,20 +82,20 @@ KINDS: dict[str, type[Payments | Rankings]] = {
 def accounts(request: pytest.FixtureRequest, tmp_path: Path, seed: int) -> Iterator[Accounts]:
     with Broker(tmp_path / "kafka", free_port()) as broker:
         servers = broker.bootstrap_servers
-        payments = KINDS[request.param](seed)
-        topology = payments.topology
+        sent = KINDS[request.param](seed)
+        topology = sent.topology
         asyncio.run(create_missing(broker.connection, [*inputs_of(topology), *outputs_of(topology)]))
         settings = {"SESSION_TIMEOUT_MS": 6000, "CHECKPOINT_INTERVAL_S": INTERVAL_S}
         with (
-            Replicas(tmp_path, servers, **payments.settings, **settings) as replicas,
-            Flow(servers, payments, payments, payments.per_s) as flow,
+            Replicas(tmp_path, servers, **sent.settings, **settings) as replicas,
+            Flow(servers, sent, sent, sent.per_s) as flow,
         ):
-            flow.send(payments.beginning(broker.connection))
+            flow.send(sent.beginning(broker.connection))
             replicas.add(3)
             replicas.wait_until_settled()
-            with Watching(replicas, payments) as watching:
+            with Watching(replicas, sent) as watching:
                 flow.start()
-                yield Accounts(tmp_path, broker, replicas, payments, flow, watching)
+                yield Accounts(tmp_path, broker, replicas, sent, flow, watching)
 
 
 def kill_of_the_instance_with_the_stream(accounts: Accounts) -> None:
@@ -146,10 +144,10 @@ def state_lost(accounts: Accounts) -> None:
 def old_events_deleted(accounts: Accounts) -> None:
     # What nobody has read may go with them, so all is read; what is committed of it is for the next start to see.
     accounts.settle()
-    if accounts.payments.topology.stores[0].final:
+    if accounts.sent.topology.stores[0].final:
         accounts.wait_for_commit()
     topics = Topics(accounts.broker.bootstrap_servers)
-    for topic in accounts.payments.topology.source_topics:
+    for topic in accounts.sent.topology.source_topics:
         topics.truncate(topic)
     accounts.flow.start()
     kill_of_the_instance_with_the_stream(accounts)
@@ -176,8 +174,8 @@ def test_rows_after_each_fault(accounts: Accounts, record_property: Callable[[st
         accounts.settle()
         accounts.flow.start()
     accounts.flow.stop()
-    accounts.flow.send(accounts.payments.closing())
+    accounts.flow.send(accounts.sent.closing())
     accounts.settle()
-    record_property("note", f"{accounts.payments.count:,} records, exact after each of {len(FAULTS)} faults")
+    record_property("note", f"{accounts.sent.count:,} records, exact after each of {len(FAULTS)} faults")
     record_property("note", f"{accounts.watching.read:,} reads, none of a row of before")
     assert accounts.watching.fallen == []

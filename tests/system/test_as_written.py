@@ -1,4 +1,4 @@
-"""README and tutorial, as a newcomer tries them: each command as written, in a copy of the project as it is cloned."""
+"""README, tutorial and games.md, as a newcomer tries them: each command as written, in a copy of what is cloned."""
 
 from __future__ import annotations
 
@@ -37,3 +37,8 @@ def test_the_readme_does_as_it_says(reader: Reader) -> None:
 def test_the_tutorial_does_as_it_says(reader: Reader) -> None:
     reader.follow(Document(ROOT / "docs" / "tutorial.md"))
     assert reader.left_out == []
+
+
+def test_the_page_for_game_developers_does_as_it_says(reader: Reader) -> None:
+    reader.follow(Document(ROOT / "docs" / "games.md"))
+    assert [block.note for block in reader.left_out] == ["not run: a test generates clients"]
