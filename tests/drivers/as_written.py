@@ -199,9 +199,8 @@ def _is(found: Any, wanted: Any) -> bool:
         case str() if "…" in wanted:
             return isinstance(found, str) and bool(fnmatch.filter([found], _pattern(wanted)))
         case dict():
-            return isinstance(found, dict) and all(
-                _is(found.get(name), wanted.get(name)) for name in found.keys() | wanted.keys()
-            )
+            same_names = isinstance(found, dict) and found.keys() == wanted.keys()
+            return same_names and all(_is(found[name], each) for name, each in wanted.items())
         case list():
             return isinstance(found, list) and len(found) == len(wanted) and all(map(_is, found, wanted))
         case _:
