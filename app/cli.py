@@ -22,6 +22,7 @@ from runtime.errors import Fix, LeaderboardError
 if TYPE_CHECKING:
     from app.settings import Settings
     from app.topologies import Application
+    from topology.leaderboard.moderation import Named
 
 BROKER_CHECK_S = 0.5
 
@@ -168,6 +169,101 @@ def load(
     chosen = files or sample_files(application.topology, application.samples)
     count = asyncio.run(load_files(settings.kafka, application.topology, chosen))
     click.echo(f"loaded {count} records")
+
+
+@leaderboard.group()
+def moderate() -> None:
+    """Take a cheat off boards and ranks, and lift that.
+
+    It is said on the topic `moderation`; every instance follows it.
+    """
+
+
+@moderate.group()
+def hide() -> None:
+    """Hide a player or a score."""
+
+
+@moderate.group()
+def show() -> None:
+    """Lift what was hidden."""
+
+
+_player = click.argument("player", type=int)
+_product = click.option("--product", type=int, help="On the board of this product alone.")
+_score = click.argument("entry")
+_reason = click.option("--reason", default="", help="Why; for people.", show_default=False)
+
+
+@hide.command("player")
+@_player
+@_product
+@_reason
+def hide_player(player: int, product: int | None, reason: str) -> None:
+    """Hide player PLAYER on all boards, or on one."""
+    from topology.leaderboard.moderation import HiddenPlayer
+
+    _moderate(HiddenPlayer(player, product), hidden=True, reason=reason)
+
+
+@hide.command("score")
+@_score
+@_reason
+def hide_score(entry: str, reason: str) -> None:
+    """Hide the score ENTRY, <topic id>/<partition>/<offset>: the `entry` of a rank."""
+    from app.moderation import score_named
+
+    _moderate(score_named(entry), hidden=True, reason=reason)
+
+
+@show.command("player")
+@_player
+@_product
+def show_player(player: int, product: int | None) -> None:
+    """Show player PLAYER again: lift what `hide player` has said in the same words."""
+    from topology.leaderboard.moderation import HiddenPlayer
+
+    _moderate(HiddenPlayer(player, product), hidden=False)
+
+
+@show.command("score")
+@_score
+def show_score(entry: str) -> None:
+    """Show the score ENTRY again."""
+    from app.moderation import score_named
+
+    _moderate(score_named(entry), hidden=False)
+
+
+@moderate.command("list")
+def list_hidden() -> None:
+    """Print what is hidden: its key, since when, and why; a line each."""
+    from app.moderation import all_hidden
+
+    settings, _ = _chosen_leaderboard()
+    for entry in asyncio.run(all_hidden(settings.kafka)):
+        click.echo("\t".join(entry))
+
+
+def _moderate(named: "Named", *, hidden: bool, reason: str = "") -> None:
+    from app.moderation import say
+
+    settings, application = _chosen_leaderboard()
+    key = asyncio.run(say(settings.kafka, application.topology, named, hidden=hidden, reason=reason))
+    click.echo(f"{'hidden' if hidden else 'shown'}: {key}")
+
+
+def _chosen_leaderboard() -> "tuple[Settings, Application]":
+    """Read the settings; only the leaderboard has something to hide."""
+    from app.errors import SetupError
+    from topology.leaderboard.topics import MODERATION
+
+    settings, application = _chosen(None)
+    if MODERATION not in application.topology.inputs:
+        raise SetupError(
+            f"topology {application.topology.name} has no table {MODERATION}", "moderate the topology leaderboard"
+        )
+    return settings, application
 
 
 @leaderboard.command()

@@ -41,11 +41,36 @@ REAL_TIME: Final = "real time"
 Row = Mapping[str, Any]
 """What is served of a key: the key's column and those of the values, by name."""
 
-Look = Mapping[Any, Mapping[str, Any]]
-"""A table as it is now: rows by key. Each look-up is remembered, so that a change of the row is seen at once."""
+Tables = Mapping[str, Any]
+"""The tables as they are now, by the name of their topic: rows by key, each a mapping of fields. Each look-up is
+remembered, so that a change of the row is seen at once. Of a table that is held whole it is what `Whole` makes."""
 
-Tables = Mapping[str, Look]
-"""The tables by the name of their topic."""
+
+class Concern(NamedTuple):
+    """Which results may read differently when a row of a table has changed that is held whole.
+
+    Attributes:
+        rows: those that have looked at one of these rows: the name of a table's topic, and the key.
+        text: those whose values have this in their JSON, as bytes; None: none because of that.
+    """
+
+    rows: Sequence[tuple[str, KeyValue]] = ()
+    text: bytes | None = None
+
+
+@dataclass(frozen=True)
+class Whole:
+    """How a table is held whole: as one value in memory, so that `show` need not look up a row for each question.
+
+    For tables of few rows: with each change the value is made anew of all of them.
+
+    Attributes:
+        make: a pure function from the rows, keys with their fields, to a value that does not change.
+        concerns: a pure function from a key to the results that its row may change.
+    """
+
+    make: Callable[[Mapping[Any, Mapping[str, Any]]], Any]
+    concerns: Callable[[KeyValue], Concern]
 
 
 class RecordFormat(Protocol):
@@ -193,6 +218,9 @@ class Table:
         fields: what a row has beside the key, and its types.
         key_field: a field of the JSON object that has to repeat the key, if there is one.
         partitions: how many the topic gets where it does not exist.
+        whole: how `show` is given it as one value; left out, it looks rows up by key.
+        own: whether the service creates the topic where it does not exist, as it does those of results: nobody has to
+            have sent anything to it.
     """
 
     topic: str
@@ -200,6 +228,8 @@ class Table:
     fields: Mapping[str, ColumnType]
     key_field: str | None = None
     partitions: int = 4
+    whole: Whole | None = None
+    own: bool = False
 
     def __post_init__(self) -> None:
         _check(_TOPIC, self.topic, "the topic of a Table")

@@ -44,8 +44,8 @@ _RUNTIME = """
 """
 _TOPOLOGY = """
     leaderboard leaderboard.topics leaderboard.description leaderboard.events leaderboard.first_look
-    leaderboard.query leaderboard.places leaderboard.bests leaderboard.ranks leaderboard.shown
-    leaderboard.surveys leaderboard.boards
+    leaderboard.moderation leaderboard.query leaderboard.places leaderboard.bests leaderboard.ranks leaderboard.shown
+    leaderboard.surveys leaderboard.hiding leaderboard.boards
     leaderboard.upkeep leaderboard.board
     word_count error_counts logins event_counts patterns sales orders product_counter captcha
     hourly_sales browser_windows sessions paid_orders
@@ -64,13 +64,13 @@ _API = """
     http.front http.observed
     serving reads.internal reads.stores reads.tables operate.metrics own operate.page main
     leaderboard leaderboard.schemas leaderboard.parameters leaderboard.problems leaderboard.metric_names
-    leaderboard.routes leaderboard.ranks leaderboard.live leaderboard.own
+    leaderboard.routes leaderboard.moderation leaderboard.ranks leaderboard.live leaderboard.own
 """
 _APP = """
     errors environment scratch loading
     java java.file_lock java.guarded_process java.installed java.jars java.class_data java.broker_handshake java.broker
     kafka_settings settings logs signals
-    topologies text_lines load
+    topologies text_lines load moderation
     stream_waits instance instance.checkpoint_identity server server.whole_answer server.connection server.ports
     server.http_server instance.shares instance.several instance.stream_task instance.held_tasks instance.measures
     java.spark_class_data java.batch_spark instance.service demo

@@ -7,6 +7,7 @@ from typing import Final
 
 from api.leaderboard.live import WORDS, live_routes
 from api.leaderboard.metric_names import METRIC_NAMES
+from api.leaderboard.moderation import moderation_routes
 from api.leaderboard.problems import NoSuchBoard
 from api.leaderboard.ranks import rank_routes
 from api.leaderboard.routes import BOARD_PATH, board_routes, composed
@@ -44,6 +45,8 @@ def leaderboard_routes(serving: Serving) -> Own:
         routers=[
             # First: `events` is no product, and no end of a range.
             live_routes(served.feeds(WORDS), serving.traffic, limits),
+            # And `moderation` is none either.
+            moderation_routes(serving),
             # Before ranges, as `players` is no product either.
             rank_routes(serving),
             board_routes(serving, served, board, served.gather(composed), limits),

@@ -39,6 +39,29 @@ class Boards(RootModel[dict[str, list[Entry]]]):
     """Boards by product id."""
 
 
+HIDDEN_EXAMPLE: Final[JsonDict] = {
+    "key": "player/3/product/6",
+    "playerId": 3,
+    "productId": 6,
+    "entry": None,
+    "since": "2026-11-25T20:00:00.000Z",
+    "reason": "a script",
+}
+
+
+class HiddenRow(Model):
+    """Something that is hidden: a player, everywhere where there is no product, or a score by its entry."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [HIDDEN_EXAMPLE]})
+
+    key: str
+    player_id: int | None
+    product_id: int | None
+    entry: str | None
+    since: str
+    reason: str
+
+
 RANK_EXAMPLE: Final[JsonDict] = {
     "playerId": 3,
     "playerName": "Isabelle",

@@ -5,7 +5,7 @@ It is made by `leaderboard jars` and the demo, never by an instance: a start mus
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pyspark
@@ -78,7 +78,7 @@ def _await_real_time(thread: StreamThread) -> None:
         time.sleep(_POLL_S)
 
 
-_SAMPLE = {"players": range(1, 5), "products": (1, 6)}
+_SAMPLE: dict[str, Sequence[int]] = {"players": range(1, 5), "products": (1, 6)}
 
 
 class _SampleTables:
@@ -88,13 +88,16 @@ class _SampleTables:
         return True
 
     def keys(self, topic: str) -> Iterable[KeyValue]:
-        return _SAMPLE[topic]
+        return _SAMPLE.get(topic, ())
 
     def rows(self, topic: str) -> Iterable[tuple[KeyValue, Mapping[str, str]]]:
-        return ((key, {"name": str(key)}) for key in _SAMPLE[topic])
+        return ((key, {"name": str(key)}) for key in _SAMPLE.get(topic, ()))
 
-    def changes(self) -> TableChanges:
+    def changes(self, topics: Collection[str] | None = None) -> TableChanges:  # noqa: ARG002  # by name
         return TableChanges(0, 0)
+
+    def revision(self, topic: str) -> int:  # noqa: ARG002  # by name
+        return 0
 
     def judged(self) -> Iterable[Judged]:
         return ()

@@ -323,10 +323,13 @@ class Copies:
                 logger.warning("waiting for topics: %s", ", ".join(missing))
 
     def _table_changed(self, table: str, keys: Collection[KeyValue]) -> None:
+        self.tables[table].table.changed(keys)
         for held in self.results.values():
             held.followers.table_changed(table, keys)
 
     def _tables_reset(self) -> None:
+        for each in self.tables.values():
+            each.table.reset()
         self._tables_caught_up = self._tables_were_read = False
         for held in self.results.values():
             held.tables_reset()
@@ -338,7 +341,7 @@ def _restoring(table: TableCopies) -> str:
 
 def _form_of(store: Store) -> list[str]:
     """Return what values are, and how they were made: with another of the first, what is held cannot be read."""
-    return [store.record.published_schema, repr(store.record)]
+    return [store.record.kept_form, repr(store.record)]
 
 
 def _topics_of(note: Mapping[str, Any]) -> dict[str, TopicDescription]:

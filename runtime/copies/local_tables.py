@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from runtime.copies.copies import Copies
@@ -33,10 +33,15 @@ class LocalTables:
         """Return every key that a table has, as `rows` does."""
         return self._copies.tables[topic].snapshot().keys()
 
-    def changes(self) -> TableChanges:
-        """Return how the tables have changed, all together."""
-        each = [table.changes() for table in self._copies.tables.values()]
+    def changes(self, topics: Collection[str] | None = None) -> TableChanges:
+        """Return how tables have changed, those of some topics or all, all together."""
+        tables = self._copies.tables
+        each = [tables[topic].changes() for topic in (tables if topics is None else topics)]
         return TableChanges(sum(changes.added for changes in each), sum(changes.deleted for changes in each))
+
+    def revision(self, topic: str) -> int:
+        """Return a number that has grown when a row of a table has changed in any way."""
+        return self._copies.tables[topic].revision()
 
     def judged(self) -> list[Judged]:
         """Return the records of the tables' topics that this process has looked at."""

@@ -67,6 +67,10 @@ class TableCopies:
         copies = list(self.copies.values())
         return TableChanges(sum(copy.added for copy in copies), sum(copy.deleted for copy in copies))
 
+    def revision(self) -> int:
+        """Return a number that has grown when a row has changed in any way. Called from another thread as well."""
+        return sum(copy.revision for copy in list(self.copies.values()))
+
     def judged(self) -> Iterable[Judged]:
         """Return the records that this process has looked at. Called from another thread as well."""
         return [copy.judged() for copy in list(self.copies.values())]

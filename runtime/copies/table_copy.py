@@ -37,6 +37,7 @@ class TableCopy(StoreCopy):
     Attributes:
         added: how many keys have come to exist, ever growing.
         deleted: how many keys have ceased to exist, ever growing.
+        revision: how many rows have changed in any way, ever growing.
         is_addition: its partition was added to a topic whose table could already answer.
     """
 
@@ -53,6 +54,7 @@ class TableCopy(StoreCopy):
         super().__init__(topic, topic, partition, store, shared, on_reset)
         self.added = 0
         self.deleted = 0
+        self.revision = 0
         self.is_addition = False
         self._table = table
         self._key_type = table.table.key.type
@@ -153,6 +155,7 @@ class TableCopy(StoreCopy):
             self.store.write(values, fill._replace(rows=count, uncertain=uncertain))
         self.added += added
         self.deleted += deleted
+        self.revision += len(changed)
         if changed:
             self._changed([*map(self._key_type.decode, changed)])
 

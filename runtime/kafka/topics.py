@@ -18,7 +18,7 @@ from aiokafka.errors import (
     for_code,
 )
 
-from runtime.declaration import Stream, Topology
+from runtime.declaration import Stream, Table, Topology
 from runtime.errors import BrokerUnavailable, Fix
 from runtime.kafka.connection import KafkaConnection
 from runtime.kafka.errors import kafka_errors
@@ -84,14 +84,18 @@ DEAD_LETTERS = MappingProxyType({"max.message.bytes": str(8 * MIB)})
 def inputs_of(topology: Topology) -> list[TopicSpec]:
     """Return the topics that a topology reads, which belong to producers: its sources, then its tables."""
     sources = [TopicSpec(source.topic, source.partitions, REFUSES) for source in topology.sources]
-    tables = [TopicSpec(table.topic, table.partitions, TABLE) for table in topology.tables]
-    return [*sources, *tables]
+    return [*sources, *(_of_table(table) for table in topology.tables if not table.own)]
 
 
 def outputs_of(topology: Topology) -> list[TopicSpec]:
-    """Return the topics that the service writes for a topology: one a store, then those of the dead letters."""
+    """Return the topics that the service creates for a topology: one a store, its own tables, those of dead letters."""
     results = [TopicSpec(store.topic, store.partitions, RESULTS) for store in topology.stores]
-    return [*results, *(dead_letters_of(source) for source in topology.sources)]
+    tables = [_of_table(table) for table in topology.tables if table.own]
+    return [*results, *tables, *(dead_letters_of(source) for source in topology.sources)]
+
+
+def _of_table(table: Table) -> TopicSpec:
+    return TopicSpec(table.topic, table.partitions, TABLE)
 
 
 def dead_letters_of(stream: Stream) -> TopicSpec:

@@ -63,6 +63,8 @@ class TrackedTable(Mapping[KeyValue, Mapping[str, Any]]):
 class Lookups:
     """The tables as `show` is given them, and the index of who looked at what.
 
+    A table that is held whole is given as its value, and is in no index: what its rows concern is declared.
+
     A row of the key that the result itself has is in no index: such a result is asked what it looked at. So what most
     results look at costs nothing more.
 
@@ -71,18 +73,22 @@ class Lookups:
     """
 
     def __init__(self, tables: Mapping[str, GlobalTable]) -> None:
-        self.tables = {topic: TrackedTable(table) for topic, table in tables.items()}
-        self._places = {topic: place for place, topic in enumerate(self.tables)}
-        self._lookers: Sequence[dict[KeyValue, set[KeyValue]]] = [{} for _ in self.tables]
+        self._whole = [(topic, table) for topic, table in tables.items() if table.table.whole is not None]
+        self._by_key = {topic: TrackedTable(table) for topic, table in tables.items() if table.table.whole is None}
+        self.tables: dict[str, Any] = dict(self._by_key)
+        self._places = {topic: place for place, topic in enumerate(self._by_key)}
+        self._lookers: Sequence[dict[KeyValue, set[KeyValue]]] = [{} for _ in self._by_key]
 
     def begin(self) -> None:
         """Begin to remember what is looked up."""
-        for table in self.tables.values():
-            table.begin()
+        for by_key in self._by_key.values():
+            by_key.begin()
+        for topic, table in self._whole:
+            self.tables[topic] = table.whole
 
     def looked_at(self) -> LookedAt:
         """Return what was looked up since `begin`."""
-        each = [table.found for table in self.tables.values()]
+        each = [table.found for table in self._by_key.values()]
         return (*map(len, each), *chain.from_iterable(each))
 
     def index(self, key: KeyValue, before: LookedAt, now: LookedAt) -> None:

@@ -11,7 +11,7 @@ import asyncio
 import logging
 import time
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -30,6 +30,8 @@ logger = logging.getLogger(__name__)
 _AT_ONCE: Final = 32
 """A row that more results look at has them rendered again in the background, so that no read waits for all of them."""
 _SLICE_S: Final = 0.002
+_SEARCHED_AT_ONCE: Final = 1_000
+"""Among more rows those that have a text in them are looked for in the background: 1,000 take some milliseconds."""
 _NO_LIST: Final = Limits(default=0, most=0)
 
 
@@ -81,6 +83,7 @@ class RenderedView(LocalView):
         self._rendered: dict[KeyValue, Rendered] = {}
         self._partitions: dict[int, _Partition] = {}
         self._work = asyncio.Event()
+        self._sought: set[bytes] = set()
         self._fails = False
 
     # Reading
@@ -89,7 +92,8 @@ class RenderedView(LocalView):
         is_default = cut is None or cut == self._default_limit
         if is_default:
             rendered = self._rendered.get(key)
-            if rendered is not None:
+            # While rows are looked for that read differently, any may be one of them.
+            if rendered is not None and not self._sought:
                 return rendered
         partition = self.partition_for(key)
         store = self._stores.get(partition)
@@ -147,13 +151,17 @@ class RenderedView(LocalView):
             # Nothing is rendered, as while a table is read for the first time.
             self._version += 1
             return
+        whole = self._copies.tables[table].table.table.whole
+        if whole is None:
+            for key in keys:
+                self._row_changed(table, key)
+            return
         for key in keys:
-            # The table has the row. A copy: to render a result renews the index that these are from.
-            lookers = [*self._lookups.lookers(table, key)]
-            own = self._partition_of(key)
-            if own is not None and self._lookups.looks_at_its_own(table, key, self._partitions[own].seen[key]):
-                lookers.append(key)
-            self._render_again(lookers)
+            concern = whole.concerns(key)
+            for other, row_key in concern.rows:
+                self._row_changed(other, row_key)
+            if concern.text is not None:
+                self._seek(concern.text)
 
     def partition_ready(self, partition: int) -> None:
         self._partition(partition).ready = True
@@ -171,10 +179,58 @@ class RenderedView(LocalView):
             self.partition_reset(partition)
         self._changed(None)
 
+    def _row_changed(self, table: str, key: KeyValue) -> None:
+        # The table has the row. A copy: to render a result renews the index that these are from.
+        lookers = [*self._lookups.lookers(table, key)]
+        own = self._partition_of(key)
+        if own is not None and self._lookups.looks_at_its_own(table, key, self._partitions[own].seen[key]):
+            lookers.append(key)
+        self._render_again(lookers)
+
+    # Rows with a text in them read differently
+
+    def _seek(self, text: bytes) -> None:
+        """Have the rows rendered again whose values have a text in them: at once, or in the background if there are
+        many rows; until then each is rendered when it is read."""
+        self._sought.add(text)
+        self._version += 1
+        if sum(len(kept.seen) for kept in self._partitions.values()) <= _SEARCHED_AT_ONCE:
+            self._end_search()
+        else:
+            self._work.set()
+
+    def _end_search(self) -> None:
+        for _ in self._searching():
+            pass
+
+    def _searching(self) -> Iterator[None]:
+        """Render the rows again that have what is sought in them; yield every few milliseconds."""
+        while self._sought:
+            texts = frozenset(self._sought)
+            for partition, kept in list(self._partitions.items()):
+                yield from self._searching_in(partition, kept, texts)
+            self._sought -= texts
+
+    def _searching_in(self, partition: int, kept: _Partition, texts: Collection[bytes]) -> Iterator[None]:
+        store, started = self._stores.get(partition), time.monotonic()
+        for encoded, stored in () if store is None else store.scan():
+            if any(text in stored for text in texts):
+                key = self._key_type.decode(encoded)
+                if key in kept.seen:
+                    self._render_again([key])
+            if time.monotonic() - started > _SLICE_S:
+                yield
+                if not self._is_current(partition, kept):
+                    # Whatever is rendered of it from now on is so by what the tables are now.
+                    return
+                started = time.monotonic()
+
     # Working ahead
 
     async def warm_up(self) -> None:
         """Render what has not been rendered, a few milliseconds at a time."""
+        for _ in self._searching():
+            await asyncio.sleep(0)
         for partition, kept in list(self._partitions.items()):
             if kept.ready and not kept.warm:
                 await self._warm(partition, kept)
@@ -214,6 +270,8 @@ class RenderedView(LocalView):
 
     def _settle(self, partition: int, within: Range, budget_s: float | None = None) -> None:
         """Render what a reader of a range needs and what is not rendered."""
+        if budget_s is None:
+            self._end_search()
         kept = self._partition(partition)
         store = self._stores.get(partition)
         if store is None:

@@ -3,12 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from runtime.copies.copies import Copies
 from runtime.keys import KeyValue
 from runtime.records import json_bytes
 from runtime.serving.view import Rendered, tagged
 from runtime.stores.protocol import Fill
+
+
+class TimedRow(NamedTuple):
+    """A row, and when it was sent.
+
+    Attributes:
+        key: of the row.
+        fields: by name.
+        time_ms: of its record, in milliseconds from 1970.
+    """
+
+    key: KeyValue
+    fields: Mapping[str, Any]
+    time_ms: int
 
 
 class TableView:
@@ -41,6 +57,11 @@ class TableView:
         """Return the row of a key, or None when there is none; raises StateUnusable."""
         fields = self._rows.get(key)
         return None if fields is None else tagged(json_bytes({self.table.key.name: key, **fields}))
+
+    def rows(self) -> list[TimedRow]:
+        """Return all rows, of a table that is held whole, in the order of their times; raises StateUnusable."""
+        found = ((key, fields, self._rows.time_ms(key) or 0) for key, fields in dict(self._rows.items()).items())
+        return sorted((TimedRow(*row) for row in found), key=lambda row: (row.time_ms, row.key))
 
     async def count(self) -> int:
         """Return how many rows there are; raises StateUnusable."""

@@ -185,8 +185,10 @@ class Results:
             # By what was added up: Spark would look at the end of the window before it has put events together.
             end_ms = F.col(f"{_MADE}newest_ms") + self.store.window.gap_ms
             added = added.where(end_ms > self.stream_ms - self.store.window.late_ms)
-        # A null is said: a row is served as it stands in a record.
-        value = F.to_json(F.struct(*self.store.record.published(self.generation)), {"ignoreNullFields": "false"})
+        added = self._with_own_topic_id(added)
+        record = self.store.record
+        ignore = {"ignoreNullFields": "false" if record.says_nulls else "true"}
+        value = F.to_json(F.struct(*record.published(self.generation)), ignore)
         key = _text_of(self.store.key)
         if self.store.window is not None:
             key = F.concat(key, F.lit("@"), F.unix_millis(f"{_WINDOW}.start").cast("string"))
@@ -238,7 +240,7 @@ class Results:
             # The fields of a JSON object, to stand behind those of the source.
             text = F.regexp_extract(F.to_json(rest), r"^\{(.*)\}$", 1)
             older = [F.when(F.size(rest) > 0, text).alias(f"{_MADE}older")]
-        flat = self._alive(published).select(*others, *offsets, *older, "values")
+        flat = self._with_own_topic_id(self._alive(published).select(*others, *offsets, *older, "values"))
         parts = self.store.record.parts_of_published(flat, keys_of(self.store))
         return parts.select(*self.part_names(parts))
 
@@ -247,7 +249,7 @@ class Results:
         made = [f"{_MADE}events", f"{_MADE}newest_ms", *self._offset_names]
         older = [f"{_MADE}older"] if self.keeps_offsets else []
         first = [*keys_of(self.store), *made, *older]
-        return first + [name for name in parts.columns if name not in (*first, "values")]
+        return first + [name for name in parts.columns if name not in (*first, "values", TOPIC_ID)]
 
     def uncovered(self, rows: DataFrame, seed: DataFrame) -> DataFrame:
         """Return the rows of events that the seed does not count already.
@@ -289,6 +291,10 @@ class Results:
         for source in self.sources[:-1]:
             topic_id = F.when(F.col("at.source") == source.topic, source.topic_id).otherwise(topic_id)
         return rows.withColumn(TOPIC_ID, topic_id)
+
+    def _with_own_topic_id(self, frame: DataFrame) -> DataFrame:
+        """Add the id of the topic that is read, where a value names that."""
+        return frame.withColumn(TOPIC_ID, F.lit(self.sources[-1].topic_id)) if self.store.record.names_topic else frame
 
     def _keys(self) -> list[Column]:
         return [F.col(key.name).cast(key.type.spark).alias(key.name) for key in self.store.key.columns]

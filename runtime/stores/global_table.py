@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from runtime.declaration import Table
@@ -37,6 +37,8 @@ class GlobalTable:
         self._encode = table.key.type.encode
         self._said: set[str] = set()
         self._added: AddedKeys | None = AddedKeys()
+        self._rows: dict[KeyValue, Mapping[str, Any]] | None = None
+        self._whole: Any = None
 
     def get(self, key: KeyValue) -> Mapping[str, Any] | None:
         """Return the row of a key, its fields by name, or None when there is no such row."""
@@ -64,6 +66,38 @@ class GlobalTable:
             others = (store.get(encoded) for store in self._stores.values() if store is not home)
             value = next((found for found in others if found is not None), None)
         return value
+
+    @property
+    def whole(self) -> Any:
+        """The value that the table is held as; only of tables that are held whole."""
+        assert self.table.whole is not None, "it is held by key"
+        if self._rows is None:
+            self._rows = dict(self.items())
+            self._whole = self.table.whole.make(self._rows)
+        return self._whole
+
+    def changed(self, keys: Iterable[KeyValue]) -> None:
+        """Have the value that the table is held as follow rows that came to exist, changed, or were deleted."""
+        if self.table.whole is None or self._rows is None:
+            return
+        for key in keys:
+            row = self.get(key)
+            if row is None:
+                self._rows.pop(key, None)
+            else:
+                self._rows[key] = row
+        self._whole = self.table.whole.make(self._rows)
+
+    def reset(self) -> None:
+        """Have the value that the table is held as made anew when it is asked for."""
+        self._rows = None
+
+    def time_ms(self, key: KeyValue) -> int | None:
+        """Return the timestamp of the record that the row of a key is of, in milliseconds from 1970; None without."""
+        encoded = self._encode(key)
+        rows = self.rows_of_each([encoded]).get(encoded, {})
+        partition = newest(rows)
+        return None if partition is None else rows[partition].time_ms
 
     def keys(self) -> Iterator[KeyValue]:
         """Yield every key that exists, in no particular order; one that lies in two partitions may come twice."""

@@ -182,6 +182,7 @@ class Choice:
             dict(self._topology.settings),
             topics[self._store.topic].partitions,
             None if self._store.record.lattice or self._store.final else self._partitions(topics),
+            self._store.record.state_form,
         )
 
     def _work(

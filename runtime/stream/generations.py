@@ -50,6 +50,7 @@ class Origin:
         settings: those of the topology that the state depends on.
         result_partitions: how many the result topic has: a result in another partition than its key's does not count.
         source_partitions: how many the source has, where results say up to where they count; else None.
+        state_form: of the store's values; see `runtime.values.Values`.
     """
 
     topic_ids: Mapping[str, str]
@@ -57,6 +58,7 @@ class Origin:
     settings: Mapping[str, Any]
     result_partitions: int
     source_partitions: int | None = None
+    state_form: str = ""
 
     def changed_topics(self, other: Origin) -> list[str]:
         """Return the topics that were created anew between this origin and the other."""
@@ -66,6 +68,8 @@ class Origin:
         """Return why state of this origin is no use for the other, or None."""
         if self.version != other.version:
             return f"version {other.version} of the store instead of {self.version}"
+        if self.state_form != other.state_form:
+            return "values have another form in the state"
         for name, value in other.settings.items():
             if (before := self.settings.get(name)) != value:
                 return f"LEADERBOARD_{name} {value} instead of {before}"

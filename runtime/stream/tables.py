@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final, Protocol
 
 import pyarrow as pa
@@ -14,7 +14,9 @@ from runtime.keys import Int64, KeyValue, Text
 from runtime.stores.global_table import TableChanges
 from runtime.types import FIELD_DIGITS, Boolean, ColumnType, Decimal, Double, Timestamp
 
-_ARROW_TYPES: Final = {Int64: pa.int64(), Text: pa.string(), Double: pa.float64(), Boolean: pa.bool_()}
+_ARROW_TYPES: Final = {
+    Int64.spark: pa.int64(), Text.spark: pa.string(), Double.spark: pa.float64(), Boolean.spark: pa.bool_(),
+}  # fmt: skip
 
 
 class TableSource(Protocol):
@@ -29,8 +31,15 @@ class TableSource(Protocol):
     def rows(self, topic: str) -> Iterable[tuple[KeyValue, Mapping[str, Any]]]:
         """Return a table's rows, keys with fields, in no particular order."""
 
-    def changes(self) -> TableChanges:
-        """Return how the tables have changed."""
+    def changes(self, topics: Collection[str] | None = None) -> TableChanges:
+        """Return how tables have changed, all together.
+
+        Args:
+            topics: those of which tables; None: of all.
+        """
+
+    def revision(self, topic: str) -> int:
+        """Return a number that has grown when a row of a table has changed in any way."""
 
     def judged(self) -> Iterable[Judged]:
         """Return the records of the tables' topics that this process has looked at."""
@@ -64,4 +73,4 @@ def _arrow(values: Iterable[Any], of_type: ColumnType) -> pa.Array:
         return pa.array(values, pa.decimal128(FIELD_DIGITS, of_type.digits))
     if of_type is Timestamp:
         return pa.array(values, pa.string()).cast(pa.timestamp("us", "UTC"))
-    return pa.array(values, _ARROW_TYPES[of_type])
+    return pa.array(values, _ARROW_TYPES[of_type.spark])

@@ -52,6 +52,7 @@ class WatchedTopics:
         self._sources = topology.source_topics
         self._results = store.topic
         self._all = [*topology.inputs, self._results]
+        self._own = {self._results, *(table.topic for table in topology.tables if table.own)}
         self._stop = stop
         self._check_stop = check_stop
         self._settings = WatchedSettings(kafka, topology)
@@ -77,8 +78,8 @@ class WatchedTopics:
             if missing != said:
                 logger.warning("waiting: %s", TopicMissing(sorted(missing)))
                 said = missing
-            if self._results in missing:
-                # The service's own: nobody else creates it.
+            if self._own & missing:
+                # The service's own: nobody else creates them.
                 asyncio.run(create_missing(self._kafka, outputs_of(self._topology)))
             else:
                 self._stop.wait(_WAIT_S)

@@ -50,8 +50,29 @@ class Values(ABC):
 
     @property
     def names_topic(self) -> bool:
-        """Whether it says of which topic records are: then rows have the column `TOPIC_ID`."""
+        """Whether it says of which topic records are: then rows have the column `TOPIC_ID`.
+
+        What `parts_of_published` and `published` are given has it too, of the last source.
+        """
         return False
+
+    @property
+    def says_nulls(self) -> bool:
+        """Whether a null stands in a record: a row is served as it does. Else it is left out."""
+        return True
+
+    @property
+    def state_form(self) -> str:
+        """What tells that the parts in Spark's state are others than before, under the same version of the store.
+
+        A generation begins where it differs, with what is published as its seed.
+        """
+        return ""
+
+    @property
+    def kept_form(self) -> str:
+        """What tells that values are others than those that stores hold: of another form these cannot be read."""
+        return self.published_schema
 
     # Spark
 

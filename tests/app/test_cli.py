@@ -42,7 +42,7 @@ def _loggers() -> list[logging.Logger]:
 
 
 def test_the_commands_are_those_of_the_contract() -> None:
-    assert sorted(leaderboard.commands) == ["broker", "demo", "describe", "jars", "load", "serve", "verify"]
+    assert sorted(leaderboard.commands) == ["broker", "demo", "describe", "jars", "load", "moderate", "serve", "verify"]
     for name in leaderboard.commands:
         result = CliRunner().invoke(leaderboard, [name, "--help"])
         assert result.exit_code == 0, result.output

@@ -13,6 +13,7 @@ from runtime.serving.views import by_key
 from runtime.values import Count
 from tests.drivers.fake_view import Boards, FakeView
 from tests.drivers.table_views import filled_tables
+from topology.leaderboard.moderation import MODERATION_TABLE
 
 DEFAULT_LIMIT = 3
 
@@ -35,7 +36,10 @@ def leaderboard(depth: int = 10) -> Topology:
     return Topology(
         "leaderboard",
         source=Stream("score-events", PlainText()),
-        tables=[Table(name, Key("id", Int64), {"name": Text}, key_field="id") for name in ("players", "products")],
+        tables=[
+            *(Table(name, Key("id", Int64), {"name": Text}, key_field="id") for name in ("players", "products")),
+            MODERATION_TABLE,
+        ],
         stores=[
             Store(
                 "leader-boards",

@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -58,13 +58,16 @@ class NamedTables:
         return True
 
     def keys(self, topic: str) -> Iterable[KeyValue]:
-        return self._rows[topic]
+        return self._rows.get(topic, {})
 
     def rows(self, topic: str) -> Iterable[tuple[KeyValue, Mapping[str, str]]]:
-        return [(key, {"name": name}) for key, name in self._rows[topic].items()]
+        return [(key, {"name": name}) for key, name in self._rows.get(topic, {}).items()]
 
-    def changes(self) -> TableChanges:
+    def changes(self, topics: Collection[str] | None = None) -> TableChanges:  # noqa: ARG002  # by name
         return TableChanges(0, 0)
+
+    def revision(self, topic: str) -> int:  # noqa: ARG002  # by name
+        return 0
 
     def judged(self) -> Iterable[Judged]:
         return [Judged(topic, topic_id, 0, 0, 0, unusable=False) for topic, topic_id in self._ids.items()]

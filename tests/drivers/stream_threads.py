@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -99,8 +99,11 @@ class SmallTables:
         """Delete a row; no count of changes tells of it."""
         del self._rows[topic][key]
 
-    def changes(self) -> TableChanges:
+    def changes(self, topics: Collection[str] | None = None) -> TableChanges:  # noqa: ARG002  # by name
         return TableChanges(0, 0)
+
+    def revision(self, topic: str) -> int:  # noqa: ARG002  # by name
+        return 0
 
     def judged(self) -> Iterable[Judged]:
         return [Judged(name, topic.topic_id, 0, 0, 0, unusable=False) for name, topic in self._topics.items()]
@@ -118,8 +121,11 @@ class NoTables:
     def rows(self, topic: str) -> Iterable[tuple[KeyValue, Mapping[str, Any]]]:  # noqa: ARG002  # by name
         return ()
 
-    def changes(self) -> TableChanges:
+    def changes(self, topics: Collection[str] | None = None) -> TableChanges:  # noqa: ARG002  # by name
         return TableChanges(0, 0)
+
+    def revision(self, topic: str) -> int:  # noqa: ARG002  # by name
+        return 0
 
     def judged(self) -> Iterable[Judged]:
         return ()

@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from runtime.testing.frames import EPOCH_MS, AnyResult, Records, StoreOnFrames, frame
+from runtime.testing.frames import EPOCH_MS, TOPIC_ID, AnyResult, Records, StoreOnFrames, frame
 from topology.leaderboard import boards as published_boards
 from topology.leaderboard.board import leaderboard
+from topology.leaderboard.hiding import Hiding
+from topology.leaderboard.moderation import NOTHING_HIDDEN, Hidden
 from topology.leaderboard.places import SPARE_FACTOR, Board, Entry
 from topology.leaderboard.query import above_floor
 
@@ -63,6 +65,7 @@ class TopologyDriver:
         floors: the last kept score of each full board.
         seed: the boards that the generation begins with, as `topology.leaderboard.boards.seed` returns them.
         generation: the number that boards carry.
+        hidden: what is hidden.
     """
 
     session: SparkSession
@@ -72,6 +75,7 @@ class TopologyDriver:
     floors: Mapping[int, float] = field(default_factory=dict)
     seed: DataFrame | None = None
     generation: int = 1
+    hidden: Hidden = NOTHING_HIDDEN
 
     @property
     def kept(self) -> int:
@@ -119,7 +123,14 @@ class TopologyDriver:
     def seed_of(self, boards: Mapping[int, Board], *, tables_are_new: bool = False) -> DataFrame:
         """Return what a generation begins with when these boards are published, with the tables of this driver."""
         merged = self.merged(boards)
-        return published_boards.seed(merged, BOARD_KEY, *self.tables(), self.kept, tables_are_new=tables_are_new)
+        return published_boards.seed(
+            merged, BOARD_KEY, *self.tables(), self.kept, self.hiding, tables_are_new=tables_are_new
+        )
+
+    @property
+    def hiding(self) -> Hiding:
+        """What is hidden, as Spark has it."""
+        return Hiding.of(self.session, self.hidden, TOPIC_ID)
 
     def published(self, boards: Mapping[int, Board]) -> DataFrame:
         """Return boards that are published, as `runtime.spark.results.published` returns them."""
@@ -134,6 +145,6 @@ class TopologyDriver:
         return self.store.published(records)
 
     def _narrow(self, events: DataFrame) -> DataFrame:
-        if not self.floors:
-            return events
-        return above_floor(events, frame(self.session, list(self.floors.items()), _FLOORS_SCHEMA), BOARD_KEY)
+        if self.floors:
+            events = above_floor(events, frame(self.session, list(self.floors.items()), _FLOORS_SCHEMA), BOARD_KEY)
+        return self.hiding.events_marked(events)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from runtime import Int64, Key, Limits, Store, Stream, Table, Text, Topology
+from topology.leaderboard.moderation import MODERATION_TABLE
 from topology.leaderboard.places import SPARE_FACTOR, Places
 from topology.leaderboard.ranks import PERSONAL_BEST
 from topology.leaderboard.shown import show
@@ -60,7 +61,10 @@ def leaderboard(depth: int = 10, *, ranks: bool = False) -> Topology:
     return Topology(
         name="leaderboard",
         source=Stream(SCORE_EVENTS, ScoreEvents()),
-        tables=[Table(topic, Key("id", Int64), named, key_field="id") for topic in (PLAYERS, PRODUCTS)],
+        tables=[
+            *(Table(topic, Key("id", Int64), named, key_field="id") for topic in (PLAYERS, PRODUCTS)),
+            MODERATION_TABLE,
+        ],
         stores=[
             Store(
                 STORE,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from runtime.spark.session import TASKS_BESIDE
-from topology.leaderboard.places import PLACES, entries_of, exploded
+from topology.leaderboard.hiding import NOTHING_HIDDEN, Hiding
+from topology.leaderboard.places import LISTS, PLACES, entries_of, exploded, kept_of, relative
 from topology.leaderboard.surveys import Survey
 
 
@@ -20,7 +22,7 @@ def merged(results: DataFrame, keys: Sequence[str]) -> DataFrame:
         keys: the columns that tell boards apart, `product_id` first.
 
     Returns:
-        The keys, `made, known, pending, pending_lost`, the lists as `places.PLACES`.
+        The keys, `made, known, pending, hidden, pending_lost, hidden_lost, topic`, the lists as `places.PLACES`.
     """
     # All that is made of boards by product follows this partitioning.
     collected = (
@@ -34,14 +36,18 @@ def merged(results: DataFrame, keys: Sequence[str]) -> DataFrame:
     return newest.select(
         *keys,
         "made",
-        *(F.expr(entries_of("boards", name)).cast(PLACES).alias(name) for name in ("known", "pending")),
-        F.expr("array_max(transform(boards, board -> board.pending_lost))").alias("pending_lost"),
+        *(F.expr(entries_of("boards", name)).cast(PLACES).alias(name) for name in LISTS),
+        *(
+            F.expr(f"coalesce(array_max(transform(boards, board -> board.{name})), 0)").alias(name)
+            for name in ("pending_lost", "hidden_lost")
+        ),
+        F.expr("array_max(transform(boards, board -> board.topic))").alias("topic"),
     )
 
 
 def of_generation(boards: DataFrame, generation: int, kept: int) -> DataFrame:
     """Return the boards of one generation, each list cut at `kept`: the merged board has no more."""
-    cut = {name: F.slice(name, 1, kept) for name in ("known", "pending")}
+    cut = {name: F.slice(name, 1, kept_of(name, kept)) for name in LISTS}
     return boards.where(F.col("made.generation") == generation).withColumns(cut)
 
 
@@ -54,7 +60,9 @@ def floors(boards: DataFrame, keys: Sequence[str], kept: int) -> DataFrame:
 def seed_floors(seed: DataFrame, keys: Sequence[str], kept: int) -> DataFrame:
     """Return the floors of boards that a generation begins with; see `seed` and `floors`."""
     known = (
-        seed.where("part_known").groupBy(*keys).agg(F.count(F.lit(1)).alias("full"), F.min("part_entry").alias("last"))
+        seed.where("part_known AND NOT part_hidden")
+        .groupBy(*keys)
+        .agg(F.count(F.lit(1)).alias("full"), F.min("part_entry").alias("last"))
     )
     return known.where(F.col("full") >= kept).select(*keys, F.col("last.score").alias("floor"))
 
@@ -65,28 +73,35 @@ def seed(
     players: DataFrame,
     products: DataFrame,
     kept: int,
+    hiding: Hiding,
     *,
     tables_are_new: bool,
 ) -> DataFrame:
-    """Return the boards that a new generation begins with, as `merged` has them.
+    """Return the boards that a new generation begins with, as `merged` has them, of the topic that it reads.
 
-    Pending entries whose player and product exist by now become known. Every key keeps a row, so that each old board
-    is replaced.
+    Pending entries whose player and product exist by now become known, and those that are hidden now stand apart. Every
+    key keeps a row, so that each old board is replaced.
 
     Args:
         boards: as `merged` returns them.
         keys: see `merged`.
         players: `id bigint`, those that exist.
         products: `id bigint`, those that exist.
-        kept: how many entries each list of a board keeps.
+        kept: how many entries the list of known ones of a board keeps.
+        hiding: what is hidden.
         tables_are_new: whether known entries without a player or product become pending, since the tables are being
             filled anew. Else they are those of deleted ones, and left out.
     """
-    known = _with_existence(_exploded(boards, keys), players, products)
-    left = known if tables_are_new else known.where("exists OR NOT was_known")
+    own = F.lit(hiding.topic_id)
+    of_topic = boards.withColumns({name: relative(F.col(name), "topic", own) for name in LISTS})
+    known = hiding.marked(_with_existence(_exploded(of_topic, keys), players, products))
+    left = known if tables_are_new else known.where("exists OR NOT was_known OR hidden")
+    of_list = {"known": "exists AND NOT hidden", "pending": "NOT exists AND NOT hidden", "hidden": "hidden"}
     lists = left.groupBy(*keys).agg(
-        F.expr(f"max_by(entry, entry, {kept}) FILTER (WHERE exists)").alias("known"),
-        F.expr(f"max_by(entry, entry, {kept}) FILTER (WHERE NOT exists)").alias("pending"),
+        *(
+            F.expr(f"max_by(entry, entry, {kept_of(name, kept)}) FILTER (WHERE {of})").alias(name)
+            for name, of in of_list.items()
+        )
     )
     return boards.select(*keys, "made").join(lists, [*keys], "left")
 
@@ -94,7 +109,7 @@ def seed(
 def parts(boards: DataFrame, keys: Sequence[str]) -> DataFrame:
     """Return boards, as `seed` returns them, as the parts of a seed: see `places.exploded`."""
     made = [F.col(f"made.{name}").alias(f"made_{name}") for name in ("events", "newest_ms")]
-    return exploded(boards.select(*keys, *made, "known", "pending"), keys)
+    return exploded(boards.select(*keys, *made, *LISTS), keys)
 
 
 def survey(
@@ -102,6 +117,7 @@ def survey(
     keys: Sequence[str],
     before: tuple[DataFrame, DataFrame],
     now: tuple[DataFrame, DataFrame],
+    hiding: Hiding = NOTHING_HIDDEN,
     *,
     depth: int,
     kept: int,
@@ -113,20 +129,33 @@ def survey(
         keys: see `merged`.
         before: the players and products that the running query joins, `id bigint` each.
         now: those that exist.
+        hiding: what is hidden now.
         depth: the most entries that are served of a board.
-        kept: how many entries each list of a board keeps.
+        kept: how many entries the list of known ones of a board keeps.
     """
-    existing = _with_existence(_exploded(boards, keys), *now).withColumnRenamed("exists", "exists_now")
-    compared = _with_existence(existing, *before).withColumnRenamed("exists", "existed")
+    existing = hiding.marked(_with_existence(_exploded(boards, keys), *now)).withColumn(
+        "exists_now", F.col("exists") & ~F.col("hidden")
+    )
+    compared = _with_existence(existing.drop("exists", "hidden"), *before).withColumnRenamed("exists", "existed")
+    is_pending = ~F.col("was_known") & ~F.col("was_hidden")
     per_board = compared.groupBy(*keys).agg(
-        F.count_if(F.col("exists_now") & ~F.col("existed") & ~F.col("was_known")).alias("newly_known"),
+        F.count_if(F.col("exists_now") & ~F.col("existed") & is_pending).alias("newly_known"),
         F.count_if(F.col("was_known")).alias("kept"),
         F.count_if("exists_now").alias("shown"),
-        F.count_if(F.col("exists_now") & ~F.col("was_known")).alias("pending_shown"),
+        F.count_if(F.col("exists_now") & is_pending).alias("pending_shown"),
+        F.count_if(F.col("exists_now") & F.col("was_hidden")).alias("hidden_shown"),
     )
     # What was lost ranks below each pending entry that was kept: those that are shown may fill the board without it.
-    lost = F.when(F.col("product_exists") & (F.col("pending_shown") < depth), F.col("pending_lost"))
-    pending = boards.select(*keys, "pending_lost", (F.size("pending") == kept).alias("pending_full"))
+    lost, at_risk = {}, {}
+    for name in ("pending", "hidden"):
+        is_lost = F.col("product_exists") & (F.col(f"{name}_shown") < depth)
+        lost[name] = F.when(is_lost, F.col(f"{name}_lost"))
+        at_risk[name] = F.when(F.col(f"{name}_full"), F.col(f"{name}_shown"))
+    pending = boards.select(
+        *keys,
+        *(f"{name}_lost" for name in ("pending", "hidden")),
+        *((F.size(name) == kept_of(name, kept)).alias(f"{name}_full") for name in ("pending", "hidden")),
+    )
     products = now[1].select(F.col("id").alias("product_id"), F.lit(True).alias("product_exists"))
     short = F.col("product_exists") & (F.col("kept") >= kept) & (F.col("shown") < depth)
     row = (
@@ -135,9 +164,12 @@ def survey(
         .agg(
             F.coalesce(F.sum("newly_known"), F.lit(0)).alias("newly_known"),
             F.count_if(short).alias("short_boards"),
-            F.coalesce(F.sum(lost), F.lit(0)).alias("pending_lost"),
+            *(F.coalesce(F.sum(of), F.lit(0)).alias(f"{name}_lost") for name, of in lost.items()),
             F.coalesce(F.sum("pending_shown"), F.lit(0)).alias("pending_shown"),
-            F.coalesce(F.sum(F.when(F.col("pending_full"), F.col("pending_shown"))), F.lit(0)).alias("at_risk"),
+            F.coalesce(
+                F.sum(F.coalesce(at_risk["pending"], F.lit(0)) + F.coalesce(at_risk["hidden"], F.lit(0))), F.lit(0)
+            ).alias("at_risk"),
+            F.coalesce(F.sum("hidden_shown"), F.lit(0)).alias("hidden_shown"),
         )
         .first()
     )
@@ -146,10 +178,21 @@ def survey(
 
 
 def _exploded(boards: DataFrame, keys: Sequence[str]) -> DataFrame:
-    """Return one row an entry: the keys, `entry, was_known`; one that stands in both lists was known."""
-    known = boards.select(*keys, F.explode("known").alias("entry"), F.lit(True).alias("was_known"))
-    pending = boards.select(*keys, F.explode("pending").alias("entry"), F.lit(False).alias("was_known"))
-    return known.union(pending).groupBy(*keys, "entry").agg(F.max("was_known").alias("was_known"))
+    """Return one row an entry: the keys, `entry, was_known, was_hidden`; of several lists the first."""
+    each = [
+        boards.select(
+            *keys,
+            F.explode(name).alias("entry"),
+            *(F.lit(name == of).alias(f"was_{of}") for of in ("known", "hidden")),
+        )
+        for name in LISTS
+    ]
+    found = (
+        reduce(DataFrame.union, each)
+        .groupBy(*keys, "entry")
+        .agg(F.max("was_known").alias("was_known"), F.max("was_hidden").alias("was_hidden"))
+    )
+    return found.withColumn("was_hidden", F.col("was_hidden") & ~F.col("was_known"))
 
 
 def _with_existence(entries: DataFrame, players: DataFrame, products: DataFrame) -> DataFrame:

@@ -15,10 +15,11 @@ from topology.leaderboard.events import with_player
 
 
 def score_rows(events: DataFrame, players: DataFrame, products: DataFrame) -> DataFrame:
-    """Return an entry of a board for each event: `product_id bigint, at, entry, known boolean`.
+    """Return an entry of a board for each event: `product_id bigint, at, entry, known boolean, hidden boolean`.
 
     Args:
-        events: usable events, as `topology.leaderboard.events` reads them, with `at`.
+        events: usable events, as `topology.leaderboard.events` reads them, with `at`; with `hidden boolean` as well
+            where somebody is hidden, see `topology.leaderboard.hiding`.
         players: `id bigint`, those that exist.
         products: `id bigint`, those that exist.
     """
@@ -26,7 +27,8 @@ def score_rows(events: DataFrame, players: DataFrame, products: DataFrame) -> Da
 
 
 def entries(events: DataFrame) -> DataFrame:
-    """Return usable events as entries of boards: `product_id, player_id, entry, at`; see `places.ENTRY`."""
+    """Return usable events as entries of boards: `product_id, player_id, entry, at, hidden`; see `places.ENTRY`."""
+    hidden = F.col("hidden") if "hidden" in events.columns else F.lit(False).alias("hidden")
     return with_player(events).select(
         "product_id",
         "player_id",
@@ -36,8 +38,11 @@ def entries(events: DataFrame) -> DataFrame:
             (-F.col("at.partition")).alias("neg_partition"),
             (-F.col("at.offset")).alias("neg_offset"),
             "player_id",
+            # Of the topic that is read: a generation has one.
+            F.lit(None).cast("string").alias("topic"),
         ).alias("entry"),
         "at",
+        hidden,
     )
 
 
@@ -47,7 +52,7 @@ def join_tables(entered: DataFrame, players: DataFrame, products: DataFrame) -> 
     product = F.broadcast(products.select(F.col("id").alias("product_id"), F.lit(True).alias("product_exists")))
     joined = entered.join(player, "player_id", "left").join(product, "product_id", "left")
     known = F.col("player_exists").isNotNull() & F.col("product_exists").isNotNull()
-    return joined.select("product_id", "at", "entry", known.alias("known"))
+    return joined.select("product_id", "at", "entry", known.alias("known"), "hidden")
 
 
 def above_floor(events: DataFrame, floors: DataFrame, keys: Sequence[str]) -> DataFrame:

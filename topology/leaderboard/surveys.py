@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from runtime.stores.global_table import TableChanges
 from runtime.stream.freshness import Freshness
 from runtime.stream.plan import Next, Plan
 
@@ -22,7 +21,10 @@ class Survey(NamedTuple):
         short_boards: boards of existing products that were full and have fewer than `depth` entries left to show.
         pending_lost: entries that fell out of a pending list, of boards that they may have a place on by now.
         pending_shown: pending entries whose player and product exist now, so that they are shown.
-        at_risk: those of them in a full list: the next better one of an unknown id pushes one out.
+        at_risk: those of them, and of `hidden_shown`, in a full list: the next better one that is not shown pushes one
+            out.
+        hidden_lost: entries that fell out of a hidden list, of boards that they may have a place on by now.
+        hidden_shown: hidden entries that are hidden no longer, so that they are shown.
     """
 
     newly_known: int
@@ -30,6 +32,22 @@ class Survey(NamedTuple):
     pending_lost: int
     pending_shown: int
     at_risk: int
+    hidden_lost: int = 0
+    hidden_shown: int = 0
+
+
+class Changes(NamedTuple):
+    """How the tables have changed since the process began; all only grow.
+
+    Attributes:
+        added: players and products that have come to exist.
+        deleted: those that have ceased to.
+        moderated: how often what is hidden was changed.
+    """
+
+    added: int
+    deleted: int
+    moderated: int = 0
 
 
 def floors_are_old(read: int, unchanged: int) -> bool:
@@ -67,7 +85,14 @@ class FloorsAge:
 
 
 def plan_refresh(
-    survey: Survey, *, rows_added: bool, rows_added_since: bool, rows_deleted: bool, may_begin_anew: bool
+    survey: Survey,
+    *,
+    rows_added: bool,
+    rows_added_since: bool,
+    rows_deleted: bool,
+    may_begin_anew: bool,
+    moderated_since: bool = False,
+    lifted: bool = False,
 ) -> Plan | None:
     """Decide what the changed tables ask for, or None when the query needs nothing new.
 
@@ -78,14 +103,21 @@ def plan_refresh(
         rows_added_since: whether some were added since the query's snapshot.
         rows_deleted: whether some were deleted since the query's snapshot.
         may_begin_anew: whether the last generation is long enough ago.
+        moderated_since: whether something was hidden or lifted since the query's snapshot.
+        lifted: whether something is hidden no longer that was when the generation began: only then what was lost while
+            it was hidden may be shown by now.
     """
     if may_begin_anew and survey.short_boards:
-        return Plan(Next.NEW_GENERATION, f"deletes left {survey.short_boards} boards with places to fill")
+        reason = f"what was deleted or hidden left {survey.short_boards} boards with places to fill"
+        return Plan(Next.NEW_GENERATION, reason)
+    if may_begin_anew and survey.hidden_lost and lifted:
+        return Plan(Next.NEW_GENERATION, f"{survey.hidden_lost} hidden scores were lost, and may be shown by now")
     if may_begin_anew and survey.pending_lost and rows_added:
         return Plan(Next.NEW_GENERATION, f"{survey.pending_lost} pending scores were lost, and may be known by now")
     if may_begin_anew and survey.at_risk:
         # The state goes on having them as pending. Once one is pushed out, only its event could bring it back.
-        return Plan(Next.NEW_GENERATION, f"{survey.at_risk} scores that are shown may be pushed out by unknown ids")
+        reason = f"{survey.at_risk} scores that are shown may be pushed out by unknown ids or hidden ones"
+        return Plan(Next.NEW_GENERATION, reason)
     if survey.newly_known:
         return Plan(Next.REFRESH, f"{survey.newly_known} pending scores have become known")
     if survey.pending_lost and rows_added_since:
@@ -94,6 +126,9 @@ def plan_refresh(
     if rows_deleted:
         # Who was deleted may go on playing: the query would give places to scores that nobody is shown.
         return Plan(Next.REFRESH, "players or products were deleted")
+    if moderated_since:
+        # Who was hidden may go on playing, and who was lifted is to have places.
+        return Plan(Next.REFRESH, "what is hidden has changed")
     return None
 
 
@@ -109,11 +144,11 @@ class Surveys:
         self._every_s = every_s
         self._now_s = now_s
         self._added_before_generation: int | None = None
-        self._in_snapshot = TableChanges(0, 0)
-        self._surveyed: TableChanges | None = None
+        self._in_snapshot = Changes(0, 0)
+        self._surveyed: Changes | None = None
         self._surveyed_at_s = -math.inf
         self._surveyed_events = 0
-        self._pending_are_shown = False
+        self._apart_are_shown = False
         self._look_again_at_s = math.inf
         self._may_begin_anew_at_s = -math.inf
 
@@ -130,13 +165,13 @@ class Surveys:
         """Note how long a new generation took: reading everything again may take a tenth of the time, not all of it."""
         self._may_begin_anew_at_s = self._now_s() + 10 * took_s
 
-    def snapshot_taken(self, changes: TableChanges, events: int) -> None:
+    def snapshot_taken(self, changes: Changes, events: int) -> None:
         """Note how the tables are that the next query joins, and how many score events have been read."""
         self._in_snapshot = changes
         # What was deleted before the snapshot may have left places to fill.
         self._note(None, events)
 
-    def is_due(self, changes: TableChanges, events: int) -> bool:
+    def is_due(self, changes: Changes, events: int) -> bool:
         """Return whether to compare now.
 
         Args:
@@ -146,25 +181,27 @@ class Surveys:
         if self._now_s() - self._surveyed_at_s < self._every_s:
             return False
         # Who has come to exist since the snapshot is pending to the query, from the first score on; and scores that are
-        # shown and pending can be pushed out.
-        pending_matter = changes.added > self._in_snapshot.added or self._pending_are_shown
+        # shown and pending, or hidden to the query, can be pushed out.
+        pending_matter = changes.added > self._in_snapshot.added or self._apart_are_shown
         may_have_changed = pending_matter and events > self._surveyed_events
         return may_have_changed or changes != self._surveyed or self._now_s() >= self._look_again_at_s
 
-    def begin(self, changes: TableChanges, events: int) -> None:
+    def begin(self, changes: Changes, events: int) -> None:
         """Note that they are compared; see `is_due`."""
         self._note(changes, events)
 
-    def plan(self, survey: Survey, changes: TableChanges) -> Plan | None:
+    def plan(self, survey: Survey, changes: Changes, *, lifted: bool = False) -> Plan | None:
         """Return what a survey asks for, None when the query needs nothing new.
 
         Args:
             survey: how the boards and the tables fit together.
             changes: how the tables had changed when it was begun.
+            lifted: see `plan_refresh`.
         """
-        self._pending_are_shown = survey.pending_shown > 0
+        self._apart_are_shown = survey.pending_shown + survey.hidden_shown > 0
         may_begin_anew = self._now_s() >= self._may_begin_anew_at_s
-        if not may_begin_anew and (survey.short_boards or survey.pending_lost or survey.at_risk):
+        needs_new = survey.short_boards or survey.pending_lost or survey.hidden_lost or survey.at_risk
+        if not may_begin_anew and needs_new:
             # When that may be mended, also if no table changes until then.
             self._look_again_at_s = self._may_begin_anew_at_s
         before = self._added_before_generation
@@ -174,9 +211,11 @@ class Surveys:
             rows_added_since=changes.added > self._in_snapshot.added,
             rows_deleted=changes.deleted > self._in_snapshot.deleted,
             may_begin_anew=may_begin_anew,
+            moderated_since=changes.moderated > self._in_snapshot.moderated,
+            lifted=lifted,
         )
 
-    def _note(self, surveyed: TableChanges | None, events: int) -> None:
+    def _note(self, surveyed: Changes | None, events: int) -> None:
         """Note how the tables were when they were last compared with the boards; None: they have to be once more."""
         self._surveyed, self._surveyed_at_s = surveyed, self._now_s()
         self._surveyed_events = events

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from aiokafka import TopicPartition
 from pyspark.sql import DataFrame
 
@@ -24,16 +25,18 @@ from runtime.stream.upkeep import Care, Upkeep
 from runtime.stream.work import Work, newest_generation, write
 from topology.leaderboard import boards
 from topology.leaderboard.first_look import FirstLook, NewestEvents
+from topology.leaderboard.hiding import SCHEMAS, Hiding, tables_of
+from topology.leaderboard.moderation import Hidden, hidden_by
 from topology.leaderboard.query import above_floor
-from topology.leaderboard.surveys import FloorsAge, Surveys
-from topology.leaderboard.topics import PLAYERS, PRODUCTS
+from topology.leaderboard.surveys import Changes, FloorsAge, Surveys
+from topology.leaderboard.topics import MODERATION, PLAYERS, PRODUCTS, SCORE_EVENTS
 
 _UNREAD: Final = "floors-unread"
 """There while the first query joins floors of events that it has yet to read."""
 
 
 class LeaderboardUpkeep(Upkeep):
-    """Looks after floors, and after what deleted and created players and products ask for.
+    """Looks after floors, and after what deleted, created and hidden players and products ask for.
 
     Args:
         care: what it looks at.
@@ -51,6 +54,8 @@ class LeaderboardUpkeep(Upkeep):
         self._surveys = Surveys(care.refresh_s)
         self._floors_age = FloorsAge(care.freshness)
         self._generation = 0
+        self._hiding: Hiding | None = None
+        self._hidden_before: Hidden | None = None
 
     # A generation begins
 
@@ -69,23 +74,25 @@ class LeaderboardUpkeep(Upkeep):
         return None
 
     def seed(self, work: Work, published: DataFrame, *, tables_are_new: bool) -> DataFrame:
-        """Return the boards so far, without the entries of deleted players and products."""
+        """Return the boards so far, without the entries of deleted players and products; hidden ones apart."""
         players, products = self._rows_of_now(work)
-        merged = boards.merged(published, self._keys)
-        seed = boards.seed(merged, self._keys, players, products, self._kept, tables_are_new=tables_are_new)
+        merged, hiding = boards.merged(published, self._keys), self._hiding_now(work)
+        seed = boards.seed(merged, self._keys, players, products, self._kept, hiding, tables_are_new=tables_are_new)
         return boards.parts(seed, self._keys)
 
     def begun(self, work: Work, *, anew: bool) -> None:
         """Note which generation is worked on; take what has been seen of the newest events if it has no boards."""
-        added = self.care.tables.changes().added
+        added = self._changes().added
         # A query that goes on has read some of them when other players were known.
         look, self._look = self._look, None
         self._newest = look.take() if look is not None and anew and not work.generation.seeded else None
         self._floors = None
         if anew:
             self._surveys.works_on_generation(added)
+            self._hidden_before = self._hidden()
         elif work.generation.number != self._generation:
             self._surveys.works_on_generation(None)
+            self._hidden_before = None
         self._generation = work.generation.number
 
     def generation_took(self, took_s: float) -> None:
@@ -99,6 +106,7 @@ class LeaderboardUpkeep(Upkeep):
 
         To read all boards first takes longer than what the floors of a short backlog would save.
         """
+        self._hiding = self._hiding_now(work)
         if self._floors is not None:
             return
         if work.generation.seeded:
@@ -106,14 +114,19 @@ class LeaderboardUpkeep(Upkeep):
         elif self._newest is not None:
             # Whoever counts for a floor has to be known to the query, so both take the same ids.
             players, products = (pa.array(self.care.tables.keys(topic), pa.int64()) for topic in (PLAYERS, PRODUCTS))
-            of_newest = self._newest.floors(players, products, self._kept)
+            hidden = self._hidden()
+            # Nobody who is hidden counts for a floor, nor does a score: which of these it is, nobody has looked at.
+            shown = pc.invert(pc.is_in(players, pa.array({each.player_id for each in hidden.players}, pa.int64())))
+            places = self._kept + len(hidden.scores)
+            of_newest = self._newest.floors(players.filter(shown), products, places)
             if of_newest.num_rows:
                 work.generations.directory.write_text(f"{work.generation.name}/{_UNREAD}", "")
                 self._floors = in_memory(work.spark.session, of_newest)
 
     def narrow(self, events: DataFrame) -> DataFrame:
-        """Drop the events below their board's floor."""
-        return events if self._floors is None else above_floor(events, self._floors, self._keys)
+        """Drop the events below their board's floor, and mark those of hidden players."""
+        above = events if self._floors is None else above_floor(events, self._floors, self._keys)
+        return above if self._hiding is None else self._hiding.events_marked(above)
 
     def caught_up(self, work: Work, begin: Callable[[], Mapping[TopicPartition, int]]) -> None:
         """Have the floors of the newest events, if there were any, count for good: their backlog has been read.
@@ -137,7 +150,8 @@ class LeaderboardUpkeep(Upkeep):
             GenerationOutdated: stores ignore what this generation publishes.
         """
         # Before the rows are read: a change in between is then seen as one that the snapshot lacks.
-        self._surveys.snapshot_taken(self.care.tables.changes(), events)
+        self._surveys.snapshot_taken(self._changes(), events)
+        self._hiding = self._hiding_on_disk(work, name)
         self._floors_age = FloorsAge(self.care.freshness)
         uri = work.snapshot_uri(name, "floors")
 
@@ -170,21 +184,25 @@ class LeaderboardUpkeep(Upkeep):
         return ", ".join([*keys, "floor double"])
 
     def _survey(self, work: Work, joined: Mapping[str, DataFrame], events: int) -> Plan | None:
-        changes = self.care.tables.changes()
+        changes = self._changes()
         if not self._surveys.is_due(changes, events):
             return None
         self._surveys.begin(changes, events)
+        hidden, hiding = self._hidden(), self._hiding_now(work)
         survey = work.with_published(
             lambda published: boards.survey(
                 self._boards_of(work, published),
                 self._keys,
                 before=(joined[PLAYERS], joined[PRODUCTS]),
                 now=self._rows_of_now(work),
+                hiding=hiding,
                 depth=self._depth,
                 kept=self._kept,
             )
         )
-        return self._surveys.plan(survey, changes)
+        before = self._hidden_before
+        lifted = before is None or not (before.players <= hidden.players and before.scores <= hidden.scores)
+        return self._surveys.plan(survey, changes, lifted=lifted)
 
     def _boards_of(self, work: Work, published: DataFrame) -> DataFrame:
         """Return the boards of the generation that is worked on."""
@@ -193,3 +211,23 @@ class LeaderboardUpkeep(Upkeep):
     def _rows_of_now(self, work: Work) -> tuple[DataFrame, DataFrame]:
         now = work.tables_in_memory()
         return now[PLAYERS], now[PRODUCTS]
+
+    def _changes(self) -> Changes:
+        tables = self.care.tables
+        return Changes(*tables.changes((PLAYERS, PRODUCTS)), tables.revision(MODERATION))
+
+    def _hidden(self) -> Hidden:
+        return hidden_by(dict(self.care.tables.rows(MODERATION)))
+
+    def _hiding_now(self, work: Work) -> Hiding:
+        return Hiding.of(work.spark.session, self._hidden(), work.topic_ids[SCORE_EVENTS])
+
+    def _hiding_on_disk(self, work: Work, name: str) -> Hiding:
+        """Return the hidden players of now as a query in real time takes them: as files."""
+        session, frames = work.spark.session, {}
+        with translated():
+            for part, table in tables_of(self._hidden()).items():
+                uri = work.snapshot_uri(name, f"hidden-{part}")
+                write(in_memory(session, table), uri)
+                frames[part] = read_parquet(session, SCHEMAS[part], uri)
+        return Hiding(work.topic_ids[SCORE_EVENTS], **frames)

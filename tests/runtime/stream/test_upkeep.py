@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 from unittest.mock import sentinel
 
@@ -22,7 +23,7 @@ class Changing(NoTables):
     def __init__(self) -> None:
         self.told = TableChanges(5, 0)
 
-    def changes(self) -> TableChanges:
+    def changes(self, topics: Collection[str] | None = None) -> TableChanges:  # noqa: ARG002  # by name
         return self.told
 
 

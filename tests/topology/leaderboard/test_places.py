@@ -13,9 +13,10 @@ from runtime import results
 from runtime.errors import InvalidRecord
 from runtime.results import Made, Result
 from runtime.spark.session import Spark
+from runtime.testing.frames import TOPIC_ID
 from tests.drivers.topology import BOARD_KEY, Score, TopologyDriver
 from topology.leaderboard import boards as published_boards
-from topology.leaderboard.places import Board, Entry, Places, rank
+from topology.leaderboard.places import LISTS, Board, Entry, Places, rank
 
 KEPT = 3
 PLACES = Places(KEPT)
@@ -28,9 +29,20 @@ entries = st.builds(
     partition=st.integers(0, 1),
     offset=st.integers(0, 3),
     player_id=st.integers(1, 3),
+    topic=st.sampled_from([None, "a-topic", "a-topic-2", "another"]),
 )
 lists = st.sets(entries, max_size=6).map(lambda chosen: tuple(sorted(chosen, key=rank)[:KEPT]))
-boards = st.builds(Board, generation=st.integers(1, 2), known=lists, pending=lists, pending_lost=st.integers(0, 3))
+boards = st.builds(
+    Board,
+    generation=st.integers(1, 2),
+    known=lists,
+    pending=lists,
+    pending_lost=st.integers(0, 3),
+    hidden=lists,
+    hidden_lost=st.integers(0, 3),
+    # Those of a generation are of one topic; that of the last may be of before entries had one.
+    topic=st.none(),
+).map(lambda board: board._replace(topic=TOPIC_ID if board.generation == 2 else None))
 
 
 def result(board: Board) -> Result:
@@ -118,18 +130,20 @@ def test_spark_merges_published_boards_as_a_store_does(spark: Spark, of_products
     found = {}
     for generation in (1, 2):
         for row in published_boards.of_generation(all_merged, generation, KEPT).collect():
-            lists_ = [tuple(_entry(each) for each in row[name]) for name in ("known", "pending")]
-            found[row.product_id] = Board(generation, lists_[0], lists_[1], row.pending_lost)
+            known, pending, hidden = (tuple(_entry(each) for each in row[name]) for name in LISTS)
+            found[row.product_id] = Board(
+                generation, known, pending, row.pending_lost, hidden, row.hidden_lost, row.topic
+            )
     assert found == {product: merged(all_) for product, all_ in enumerate(of_products)}
 
 
-def _entry(row: tuple[float, int, int, int, int]) -> Entry:
-    score, neg_timestamp, neg_partition, neg_offset, player = row
-    return Entry(score, -neg_timestamp, -neg_partition, -neg_offset, player)
+def _entry(row: tuple[float, int, int, int, int, str | None]) -> Entry:
+    score, neg_timestamp, neg_partition, neg_offset, player, topic = row
+    return Entry(score, -neg_timestamp, -neg_partition, -neg_offset, player, topic)
 
 
 @settings(max_examples=4)
-@given(st.lists(boards.map(lambda board: board._replace(generation=1)), min_size=1, max_size=30))
+@given(st.lists(boards.map(lambda board: board._replace(generation=1, topic="a-topic")), min_size=1, max_size=30))
 def test_what_a_generation_begins_with_is_published_as_it_was(spark: Spark, all_: list[Board]) -> None:
     # As a store of another topology has it: all that is published is its seed, whatever the tables have.
     store = TopologyDriver(spark.session, depth=KEPT).store
@@ -139,9 +153,23 @@ def test_what_a_generation_begins_with_is_published_as_it_was(spark: Spark, all_
     store.generation = 2
     found = store.results([])
     # Of what was lost none counts as one that could be lost again: its event may come again.
-    expected = {at: board._replace(generation=2, pending_lost=0) for at, board in enumerate(all_)}
+    expected = {at: _read_from(TOPIC_ID, board)._replace(generation=2) for at, board in enumerate(all_)}
     assert {key: each.values for key, each in found.items()} == expected
     assert all(each.made == Made(2, events=4, newest_ms=7) for each in found.values())
+
+
+def _read_from(topic: str, board: Board) -> Board:
+    """Return the board of a generation that reads another topic and begins with this one."""
+    known, pending, hidden = (
+        tuple(sorted({_of_topic(topic, board, entry) for entry in each}, key=rank))
+        for each in (board.known, board.pending, board.hidden)
+    )
+    return Board(board.generation, known, pending, hidden=hidden, topic=topic)
+
+
+def _of_topic(topic: str, board: Board, entry: Entry) -> Entry:
+    own = entry.topic or board.topic
+    return entry._replace(topic=None if own == topic else own)
 
 
 def _headers(made: Made) -> list[tuple[str, bytes | None]]:

@@ -9,11 +9,12 @@ import pytest
 
 from runtime.diagram import text
 from runtime.results import Made
-from runtime.testing.frames import EPOCH_MS
+from runtime.testing.frames import EPOCH_MS, TOPIC_ID
 from tests.drivers.topology import BOARD_KEY, Score, TopologyDriver, numbered
 from topology.leaderboard import boards as published_boards
 from topology.leaderboard.board import STORE
 from topology.leaderboard.description import DESCRIPTION
+from topology.leaderboard.moderation import Hidden, HiddenPlayer, ScoreName
 from topology.leaderboard.places import Board, Entry, Places, rank
 from topology.leaderboard.surveys import Survey
 
@@ -204,7 +205,7 @@ class TestGenerations:
     def test_a_board_without_entries_is_published_as_one(self, driver: MakeDriver) -> None:
         nobody = driver(players=(), generation=3)
         seed = nobody.seed_of(driver().boards([Score(9, 1)]))
-        assert driver(generation=3, seed=seed).boards([]) == {1: Board(3, (), ())}
+        assert driver(generation=3, seed=seed).boards([]) == {1: Board(3, (), (), topic=TOPIC_ID)}
 
     def test_only_the_highest_generation_counts_and_its_boards_merge(self, driver: MakeDriver) -> None:
         scores = numbered([Score(9, 1), Score(8, 2), Score(7, 3)])
@@ -308,6 +309,70 @@ class TestGenerations:
         assert published_boards.survey(latest, BOARD_KEY, before, driver().tables(), depth=2, kept=4).pending_lost == 0
         nobody = driver(players=(9,)).tables()
         assert published_boards.survey(latest, BOARD_KEY, before, nobody, depth=2, kept=4).pending_lost == 5
+
+
+class TestHidden:
+    """What is hidden stands apart, so that it takes nobody's place, and comes back."""
+
+    @pytest.mark.parametrize("hides", [HiddenPlayer(2), HiddenPlayer(2, 1)])
+    def test_scores_of_a_hidden_player_take_no_place(self, driver: MakeDriver, hides: HiddenPlayer) -> None:
+        scores = numbered([Score(9, 2), Score(8, 1), *(Score(7, 2) for _ in range(6)), Score(6, 3), Score(5, 2, 9)])
+        hidden = Hidden(frozenset({hides, HiddenPlayer(77), HiddenPlayer(1, 9)}))
+        boards = driver(products=(1, 9), hidden=hidden).boards(scores)
+        assert [entry.score for entry in boards[1].known] == [8, 6]
+        assert [entry.score for entry in boards[1].hidden] == [9, *(7 for _ in range(6))]
+        on_9 = boards[9].hidden if hides.product_id is None else boards[9].known
+        assert [entry.score for entry in on_9] == [5]
+
+    def test_what_falls_out_of_a_hidden_list_is_counted(self, driver: MakeDriver) -> None:
+        hidden = Hidden(frozenset({HiddenPlayer(1)}))
+        board = driver(depth=1, hidden=hidden).boards(numbered(Score(score, 1) for score in range(23)))[1]
+        assert ([entry.score for entry in board.hidden], board.hidden_lost) == ([*range(22, 2, -1)], 3)
+        assert (board.known, board.pending, board.pending_lost) == ((), (), 0)
+
+    def test_a_generation_begins_with_what_is_hidden_by_then_apart(self, driver: MakeDriver) -> None:
+        scores = numbered([Score(9, 1), Score(8, 2), Score(7, 3), Score(6, 4), Score(5, 2)])
+        before = driver(hidden=Hidden(frozenset({HiddenPlayer(3)}))).boards(scores)
+        assert [entry.score for entry in before[1].hidden] == [7]
+        hidden = Hidden(frozenset({HiddenPlayer(2, 1)}), frozenset({ScoreName(TOPIC_ID, 0, 0), ScoreName("old", 0, 2)}))
+        seed = driver(hidden=hidden).seed_of(before)
+        board = driver(seed=seed, generation=2, hidden=hidden).boards(scores)[1]
+        assert [entry.score for entry in board.known] == [7]
+        assert [entry.score for entry in board.hidden] == [9, 8, 5]
+        assert [entry.score for entry in board.pending] == [6]
+
+    def test_scores_of_a_topic_that_is_no_more_are_hidden_by_its_id_alone(self, driver: MakeDriver) -> None:
+        entries = tuple(score.entry for score in numbered([Score(9, 1), Score(8, 2)]))
+        older = {1: Board(1, entries, (), topic="older")}
+
+        def seeded(topic: str) -> Board:
+            hidden = Hidden(scores=frozenset({ScoreName(topic, 0, 0)}))
+            return driver(seed=driver(hidden=hidden).seed_of(older), generation=2).boards([])[1]
+
+        known = tuple(entry._replace(topic="older") for entry in entries)
+        assert seeded("older") == Board(2, known[1:], (), hidden=known[:1], topic=TOPIC_ID)
+        assert seeded(TOPIC_ID) == Board(2, known, (), topic=TOPIC_ID)
+
+    def test_boards_of_before_entries_had_a_topic_are_taken_for_those_of_now(self, driver: MakeDriver) -> None:
+        scores = numbered([Score(9, 1), Score(8, 2), Score(7, 9)])
+        before = {1: driver().boards(scores)[1]._replace(topic=None)}
+        board = driver(seed=driver().seed_of(before), generation=2).boards(scores)[1]
+        assert board == before[1]._replace(generation=2, topic=TOPIC_ID)
+
+    def test_a_survey_tells_what_hiding_and_lifting_ask_for(self, driver: MakeDriver) -> None:
+        all_hidden = Hidden(frozenset({HiddenPlayer(1)}))
+        scores = numbered([Score(9, 2), Score(8, 2), *(Score(score, 1) for score in range(23))])
+        boards = driver(depth=1, hidden=all_hidden).boards(scores)
+        latest, tables = published_boards.of_generation(driver().merged(boards), 1, 2), driver().tables()
+
+        def survey(*players: int) -> Survey:
+            hiding = driver(hidden=Hidden(frozenset(map(HiddenPlayer, players)))).hiding
+            return published_boards.survey(latest, BOARD_KEY, tables, tables, hiding, depth=1, kept=2)
+
+        nothing = Survey(newly_known=0, short_boards=0, pending_lost=0, pending_shown=0, at_risk=0, hidden_lost=3)
+        assert survey(1) == nothing
+        assert survey(1, 2) == nothing._replace(short_boards=1)
+        assert survey() == nothing._replace(hidden_lost=0, hidden_shown=20, at_risk=20)
 
 
 def test_merging_boards_in_python_gives_what_spark_gives_for_all_events(driver: MakeDriver) -> None:

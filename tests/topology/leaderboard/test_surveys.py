@@ -2,10 +2,9 @@
 
 import pytest
 
-from runtime.stores.global_table import TableChanges
 from runtime.stream.freshness import Freshness
 from runtime.stream.plan import Next, Plan
-from topology.leaderboard.surveys import FloorsAge, Survey, Surveys, floors_are_old, plan_refresh
+from topology.leaderboard.surveys import Changes, FloorsAge, Survey, Surveys, floors_are_old, plan_refresh
 
 NOTHING = Survey(newly_known=0, short_boards=0, pending_lost=0, pending_shown=0, at_risk=0)
 
@@ -86,7 +85,7 @@ class Surveyed:
 
     def __init__(self) -> None:
         self.now_s = 1000.0
-        self.changes = TableChanges(0, 0)
+        self.changes = Changes(0, 0)
         self.events = 0
         self.surveys = Surveys(60, lambda: self.now_s)
         self.surveys.snapshot_taken(self.changes, self.events)
@@ -107,7 +106,7 @@ def test_tables_that_stay_as_they_are_are_compared_once_after_a_snapshot() -> No
     assert not stream.is_due_after(59)
     assert stream.finds(NOTHING) is None
     assert not stream.is_due_after(3600)
-    stream.changes = TableChanges(added=1, deleted=0)
+    stream.changes = Changes(added=1, deleted=0)
     assert stream.is_due_after(0)
 
 
@@ -117,7 +116,7 @@ def test_a_new_generation_that_has_to_wait_keeps_no_change_of_the_tables_back() 
     lost = NOTHING._replace(pending_lost=1)
     assert stream.finds(lost) is None
     assert not stream.is_due_after(60)
-    stream.changes = TableChanges(added=0, deleted=1)
+    stream.changes = Changes(added=0, deleted=1)
     plan = stream.finds(lost)
     assert plan is not None
     assert plan.next is Next.REFRESH
@@ -127,7 +126,7 @@ def test_a_new_generation_that_has_to_wait_keeps_no_change_of_the_tables_back() 
 
 def test_who_was_added_and_plays_later_does_not_stay_pending() -> None:
     stream = Surveyed()
-    stream.changes = TableChanges(added=1, deleted=0)
+    stream.changes = Changes(added=1, deleted=0)
     assert stream.finds(NOTHING) is None
     assert not stream.is_due_after(60), "nobody has played since"
     stream.events = 5
@@ -161,7 +160,7 @@ def test_what_was_lost_may_be_known_by_now_when_rows_were_added_since_the_genera
 ) -> None:
     stream = Surveyed()
     stream.surveys.works_on_generation(added_before)
-    stream.changes = TableChanges(added=1, deleted=0)
+    stream.changes = Changes(added=1, deleted=0)
     plan = stream.finds(NOTHING._replace(pending_lost=1))
     assert plan is not None
     assert plan.next is expected

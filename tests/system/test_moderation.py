@@ -1,0 +1,126 @@
+"""What is hidden leaves the boards of three instances at once, by the command line, and is back when it is lifted."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from app.java.broker import Broker
+from runtime.kafka.ids import topic_ids
+from tests.drivers.command import run_command
+from tests.drivers.instance import Instance
+from tests.drivers.producer import Inputs
+from tests.drivers.replicas import Replicas, until
+from topology.leaderboard.topics import SCORE_EVENTS
+
+pytestmark = pytest.mark.system
+
+PRODUCT = 1
+CHEAT = 9
+HONEST = {1: 30.0, 2: 20.0, 3: 10.0}
+ROOM_S = 5.0
+"""For a machine that does much else; measured alone it is some ten milliseconds."""
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Inputs]:
+    with Broker(tmp_path_factory.mktemp("broker")) as broker:
+        inputs = Inputs(broker.connection)
+        inputs.create_topics()
+        inputs.products({PRODUCT: "Game"})
+        inputs.players({player: f"Player {player}" for player in (*HONEST, CHEAT)})
+        inputs.scores((score, player, PRODUCT) for player, score in HONEST.items())
+        # More than a board of this depth keeps, so that the scores of nobody else are left on it.
+        inputs.scores((1_000.0 + number, CHEAT, PRODUCT) for number in range(6))
+        yield inputs
+
+
+@pytest.fixture(scope="module")
+def replicas(inputs: Inputs, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replicas]:
+    directory, servers = tmp_path_factory.mktemp("replicas"), inputs.kafka.bootstrap_servers
+    with Replicas(directory, servers, DEPTH=2, RANKS="true", SESSION_TIMEOUT_MS=6000) as started:
+        started.add(3)
+        started.wait_until_settled()
+        yield started
+
+
+def moderate(inputs: Inputs, *words: str) -> str:
+    done = run_command("moderate", *words, BOOTSTRAP_SERVERS=inputs.kafka.bootstrap_servers)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def players(instance: Instance) -> list[int]:
+    answer = instance.get(f"/leaderboard/{PRODUCT}?limit=2")
+    return [entry["playerId"] for entry in answer.json()] if answer.status_code == 200 else []
+
+
+def wait_everywhere(replicas: Replicas, holds: Callable[[Instance], bool], deadline_s: float = 120.0) -> float:
+    """Wait until something holds at every instance; return after how many seconds it did."""
+    began_s = time.monotonic()
+    until(
+        lambda: all(holds(member) for member in replicas.members),
+        lambda: f"{[players(member) for member in replicas.members]}",
+        deadline_s,
+    )
+    return time.monotonic() - began_s
+
+
+def test_a_hidden_player_leaves_the_boards_and_the_next_ones_come_up(inputs: Inputs, replicas: Replicas) -> None:
+    wait_everywhere(replicas, lambda member: players(member) == [CHEAT, CHEAT])
+    said = moderate(inputs, "hide", "player", str(CHEAT), "--reason", "a script")
+    assert said == f"hidden: player/{CHEAT}\n"
+    # The command has waited for Kafka; then it is at every instance.
+    assert wait_everywhere(replicas, lambda member: CHEAT not in players(member)) < ROOM_S
+    # All that the board kept was the cheat's: it fills again from what is in the topic.
+    wait_everywhere(replicas, lambda member: players(member) == [1, 2])
+
+
+def test_what_is_hidden_can_be_read_with_its_time_and_reason(inputs: Inputs, replicas: Replicas) -> None:
+    for member in replicas.members:
+        [row] = member.json_of("/leaderboard/moderation")
+        assert (row["key"], row["playerId"], row["productId"], row["entry"]) == (f"player/{CHEAT}", CHEAT, None, None)
+        assert row["reason"] == "a script"
+        assert row["since"].endswith("Z")
+        assert member.json_of(f"/tables/moderation/keys/player%2F{CHEAT}")["hidden"] is True
+    assert moderate(inputs, "list").split("\t")[0] == f"player/{CHEAT}"
+
+
+def test_lifted_the_player_is_back_with_all_scores(inputs: Inputs, replicas: Replicas) -> None:
+    # Also what came meanwhile.
+    inputs.scores([(5_000.0, CHEAT, PRODUCT), (40.0, 3, PRODUCT)])
+    wait_everywhere(replicas, lambda member: players(member) == [3, 1])
+    moderate(inputs, "show", "player", str(CHEAT))
+    assert wait_everywhere(replicas, lambda member: players(member) == [CHEAT, CHEAT]) < ROOM_S
+    assert [best(member)["score"] for member in replicas.members] == [5_000.0] * 3
+    assert moderate(inputs, "list") == ""
+
+
+def best(instance: Instance) -> Any:
+    return instance.json_of(f"/leaderboard/{PRODUCT}?limit=1")[0]
+
+
+def test_one_score_is_hidden_by_its_record(inputs: Inputs, replicas: Replicas) -> None:
+    entry = replicas.members[0].json_of(f"/leaderboard/{PRODUCT}/players/{CHEAT}")["entry"]
+    topic_id = asyncio.run(topic_ids(inputs.kafka, [SCORE_EVENTS]))[SCORE_EVENTS].topic_id
+    assert entry.startswith(f"{topic_id}/")
+    moderate(inputs, "hide", "score", entry)
+    assert wait_everywhere(replicas, lambda member: best(member)["score"] == 1_005.0) < ROOM_S
+    moderate(inputs, "hide", "player", str(CHEAT), "--product", str(PRODUCT))
+    wait_everywhere(replicas, lambda member: CHEAT not in players(member))
+    # Hidden twice and shown once: the score stays hidden.
+    moderate(inputs, "show", "player", str(CHEAT), "--product", str(PRODUCT))
+    wait_everywhere(replicas, lambda member: best(member)["score"] == 1_005.0)
+    moderate(inputs, "show", "score", entry)
+    wait_everywhere(replicas, lambda member: best(member)["score"] == 5_000.0)
+
+
+@pytest.mark.parametrize("entry", ["", "7", "an-id/0", "an-id/0/x"])
+def test_what_names_no_score_is_refused(inputs: Inputs, entry: str) -> None:
+    done = run_command("moderate", "hide", "score", entry, BOOTSTRAP_SERVERS=inputs.kafka.bootstrap_servers)
+    assert done.returncode == 2
+    assert "names no score" in done.stderr

@@ -1,0 +1,119 @@
+"""What is hidden, in Spark: marks entries of boards, and events on their way to a board."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from topology.leaderboard.events import with_player
+from topology.leaderboard.moderation import Hidden
+
+SCHEMAS: Final = {"players": "player_id bigint", "on_products": "player_id bigint, product_id bigint"}
+"""Of the tables of hidden players."""
+_SCORES: Final = pa.schema({"topic": pa.string(), "partition": pa.int32(), "offset": pa.int64()})
+
+
+def tables_of(hidden: Hidden) -> dict[str, pa.Table]:
+    """Return the players who are hidden, everywhere and on products, as tables; none where there is no row.
+
+    They are of `SCHEMAS`.
+    """
+    everywhere = [each.player_id for each in hidden.players if each.product_id is None]
+    on_products = [each for each in hidden.players if each.product_id is not None]
+    tables = {}
+    if everywhere:
+        tables["players"] = pa.table({"player_id": pa.array(everywhere, pa.int64())})
+    if on_products:
+        columns = zip(*on_products, strict=True)
+        tables["on_products"] = pa.table(
+            {name: pa.array(ids, pa.int64()) for name, ids in zip(("player_id", "product_id"), columns, strict=True)}
+        )
+    return tables
+
+
+@dataclass(frozen=True)
+class Hiding:
+    """What is hidden, as frames to join; None where there is nothing of the kind, so that the join is left out.
+
+    Attributes:
+        topic_id: of the topic that is read: of entries that name none.
+        players: those who are hidden everywhere.
+        on_products: those who are hidden on a product.
+        scores: those that are hidden, `topic string, partition int, offset bigint`.
+    """
+
+    topic_id: str
+    players: DataFrame | None = None
+    on_products: DataFrame | None = None
+    scores: DataFrame | None = None
+
+    @classmethod
+    def of(cls, session: SparkSession, hidden: Hidden, topic_id: str) -> Hiding:
+        """Return what is hidden, in memory."""
+        frames = {name: session.createDataFrame(table).coalesce(1) for name, table in tables_of(hidden).items()}
+        scores = None
+        if hidden.scores:
+            columns = [
+                pa.array(column, of.type) for column, of in zip(zip(*hidden.scores, strict=True), _SCORES, strict=True)
+            ]
+            scores = session.createDataFrame(pa.Table.from_arrays(columns, schema=_SCORES)).coalesce(1)
+        return cls(topic_id, frames.get("players"), frames.get("on_products"), scores)
+
+    def marked(self, entries: DataFrame) -> DataFrame:
+        """Add `hidden boolean` to entries of boards.
+
+        Args:
+            entries: `product_id bigint, entry`, and others that stay; see `places.ENTRY`.
+        """
+        named = entries.withColumn("player_id", F.col("entry.player_id"))
+        marked, hides = self._by_player(named)
+        if self.scores is not None:
+            topic = F.coalesce("entry.topic", F.lit(self.topic_id))
+            of_score = self.scores.select(
+                F.col("topic").alias("__topic"),
+                (-F.col("partition")).alias("__partition"),
+                (-F.col("offset")).alias("__offset"),
+                F.lit(True).alias("__score_hidden"),
+            )
+            same = (
+                (topic == F.col("__topic"))
+                & (F.col("entry.neg_partition") == F.col("__partition"))
+                & (F.col("entry.neg_offset") == F.col("__offset"))
+            )
+            marked = marked.join(F.broadcast(of_score), same, "left")
+            hides = hides | F.col("__score_hidden").isNotNull()
+        return marked.select(*entries.columns, hides.alias("hidden"))
+
+    def events_marked(self, events: DataFrame) -> DataFrame:
+        """Add `hidden boolean` to events, by their players alone; they stay as they are where nobody is hidden.
+
+        A score that is hidden by itself takes a place among the known ones until a generation begins with the boards:
+        it is one, and boards have entries to spare.
+
+        Args:
+            events: as `topology.leaderboard.events` reads them.
+        """
+        if self.players is None and self.on_products is None:
+            return events
+        marked, hides = self._by_player(with_player(events))
+        return marked.select(*events.columns, hides.alias("hidden"))
+
+    def _by_player(self, rows: DataFrame) -> tuple[DataFrame, Column]:
+        """Return rows with what says whether their player is hidden; each row stays one, since a row is named once."""
+        hides = F.lit(False)
+        if self.players is not None:
+            everywhere = self.players.withColumn("__player_hidden", F.lit(True))
+            rows = rows.join(F.broadcast(everywhere), "player_id", "left")
+            hides = hides | F.col("__player_hidden").isNotNull()
+        if self.on_products is not None:
+            on_product = self.on_products.withColumn("__hidden_on", F.lit(True))
+            rows = rows.join(F.broadcast(on_product), ["player_id", "product_id"], "left")
+            hides = hides | F.col("__hidden_on").isNotNull()
+        return rows, hides
+
+
+NOTHING_HIDDEN: Final = Hiding("")
