@@ -44,6 +44,9 @@ class Ranking:
         shared_bytes: how many bytes of their places are alike where rows are equally good.
         first_in: the table in which the first part has to have a row; None: no table has to.
         second_in: the table in which the second part has to have a row; None: no table has to.
+        counted_in: the table, held whole, that says what of a row counts; None: all does.
+        counts: a pure function of both parts of the key, the row's values, and the value that the table is held as, to
+            the values that count. Not asked while the value is false.
     """
 
     place: Callable[[Mapping[str, Any]], bytes | None]
@@ -51,3 +54,5 @@ class Ranking:
     shared_bytes: int = 8
     first_in: str | None = None
     second_in: str | None = None
+    counted_in: str | None = None
+    counts: Callable[[Any, Any, Mapping[str, Any], Any], Mapping[str, Any]] | None = None

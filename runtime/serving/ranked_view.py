@@ -89,6 +89,9 @@ class RankedView(LocalView):
         self._second_in = None if self._ranking.second_in is None else tables[self._ranking.second_in]
         self._first_in = None if self._ranking.first_in is None else tables[self._ranking.first_in]
         self._lookups = Lookups(tables)
+        self._counted_in = None if self._ranking.counted_in is None else tables[self._ranking.counted_in]
+        # What says which values count, as the orders that there are have been made with it.
+        self._counting: Any = None
         self._partitions: dict[int, _Partition] = {}
         self._at_once, self._slice_s = at_once, slice_s
         self._work = asyncio.Event()
@@ -199,6 +202,9 @@ class RankedView(LocalView):
 
     def table_changed(self, table: str, keys: Collection[KeyValue]) -> None:
         self._version += 1
+        if table == self._ranking.counted_in:
+            self._count_anew(keys)
+            return
         # While a table is filled, nothing is ranked.
         for key in keys if table == self._ranking.second_in and self._partitions else ():
             there = self._has_second(key)
@@ -208,6 +214,9 @@ class RankedView(LocalView):
             self._changed(KeyPair(key, 0))
 
     def partition_ready(self, partition: int) -> None:
+        if self._counted_in is not None:
+            # Tables are complete, and changes of them are followed from here on.
+            self._counting = self._counted_in.whole
         self._partitions[partition] = _Partition(ready=True)
         self._changed(None)
         self._work.set()
@@ -219,6 +228,65 @@ class RankedView(LocalView):
     def tables_reset(self) -> None:
         self._partitions.clear()
         self._changed(None)
+
+    def _count_anew(self, keys: Collection[KeyValue]) -> None:
+        """Have the rows stand where they do by what counts now.
+
+        Args:
+            keys: of the rows of the table that have changed.
+        """
+        assert self._counted_in is not None, "a table has changed"
+        whole = self._counted_in.table.whole
+        assert whole is not None, "it is held whole"
+        seconds: set[KeyValue] = set()
+        texts: set[bytes] = set()
+        for concern in map(whole.concerns, keys):
+            seconds.update(key for topic, key in concern.rows if topic == self._ranking.second_in)
+            if concern.text is not None:
+                texts.add(concern.text)
+        # 1. Where they stood before.
+        found = [
+            (kept, pair)
+            for partition, kept in self._partitions.items()
+            for pair in self._concerned(kept, self._stores.get(partition), seconds, texts)
+        ]
+        for kept, pair in found:
+            self._stand(kept, pair, there=False)
+        # 2. Where they stand now.
+        self._counting = self._counted_in.whole
+        for kept, pair in found:
+            self._stand(kept, pair, there=self._has_second(pair.second))
+            self._changed(pair)
+
+    def _concerned(
+        self, kept: _Partition, store: StateStore | None, seconds: Iterable[KeyValue], texts: Collection[bytes]
+    ) -> Iterator[KeyPair]:
+        """Yield the rows of a partition that have one of the second parts, or one of the texts in their values.
+
+        To look for a text takes a second among a million rows: single rows are seldom named without their key.
+        """
+        if not kept.ready or store is None or store.fill is None or not store.fill.rows:
+            return
+        for second in seconds:
+            yield from (self.store.key.unturned(entry) for entry in store.indexed(*bounds(self._second.type, second)))
+        for encoded, stored in store.scan() if texts else ():
+            if any(text in stored for text in texts):
+                yield self._key_type.decode(encoded)
+
+    def _stand(self, kept: _Partition, pair: KeyPair, *, there: bool) -> None:
+        """Have a row stand in its order, or not, by what counts at this time."""
+        if kept.making is not None and kept.making.part == pair.first:
+            kept.making.touched.add(pair.second)
+        found = self._sort_key_of(pair)
+        order = kept.orders.get(pair.first)
+        if found is None:
+            return
+        if order is not None:
+            order.discard(found)
+            if there:
+                order.add(found)
+        elif there and self._is_past(kept, pair.first):
+            kept.orders[pair.first] = SortedList([found])
 
     def _move(self, kept: _Partition, key: KeyPair, before: Result | None, now: Result | None) -> None:
         """Have a row stand where it stands now."""
@@ -245,16 +313,7 @@ class RankedView(LocalView):
             return
         for entry in store.indexed(*bounds(self._second.type, second)):
             pair = self.store.key.unturned(entry)
-            if kept.making is not None and kept.making.part == pair.first:
-                kept.making.touched.add(second)
-            found = self._sort_key_of(pair)
-            order = kept.orders.get(pair.first)
-            if order is not None and found is not None:
-                order.discard(found)
-                if there:
-                    order.add(found)
-            elif found is not None and there and self._is_past(kept, pair.first):
-                kept.orders[pair.first] = SortedList([found])
+            self._stand(kept, pair, there=there)
             self._changed(pair)
 
     # Making orders
@@ -348,7 +407,11 @@ class RankedView(LocalView):
         for encoded, stored in rows:
             # A million of them are read before an order is there.
             second = second_of(encoded)
-            at = place(values(values_of(stored))) if has_second(second) else None
+            if not has_second(second):
+                yield None
+                continue
+            found = values(values_of(stored))
+            at = place(self._counted(self._key_type.decode(encoded), found) if self._counting else found)
             yield None if at is None else at + encoded[-SECOND_BYTES:]
 
     # One row
@@ -359,8 +422,15 @@ class RankedView(LocalView):
     def _sort_key(self, key: KeyPair, result: Result | None) -> bytes | None:
         if result is None:
             return None
-        at = self._ranking.place(self._values.row_of(result.values))
+        at = self._ranking.place(self._counted(key, self._values.row_of(result.values)))
         return None if at is None else sort_key(at, key.second)
+
+    def _counted(self, key: KeyPair, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return what counts of the values of a row."""
+        if not self._counting:
+            return values
+        assert self._ranking.counts is not None, "a table says what counts"
+        return self._ranking.counts(key.first, key.second, values, self._counting)
 
     def _sort_key_of(self, key: KeyPair) -> bytes | None:
         """Return the sort key of a row as it is in the store, whether it has a place or not."""
@@ -368,7 +438,7 @@ class RankedView(LocalView):
         stored = None if store is None else store.get(self._key_type.encode(key))
         if stored is None:
             return None
-        at = self._ranking.place(self._values.row(values_of(stored)))
+        at = self._ranking.place(self._counted(key, self._values.row(values_of(stored))))
         return None if at is None else sort_key(at, key.second)
 
     def _shown(self, first: KeyValue, order: SortedList, start: int, end: int) -> list[Any]:
@@ -384,7 +454,7 @@ class RankedView(LocalView):
             if key[: self._ranking.shared_bytes] != level or not shared:
                 level = key[: self._ranking.shared_bytes]
                 shared = 1 + (order.bisect_left(level) if position == start else position)
-            row = self._row(pair, self._values.row(values_of(value)))
+            row = self._row(pair, self._counted(pair, self._values.row(values_of(value))))
             standing = Standing(position + 1, shared, len(order))
             shown.append(self._ranking.show(row, standing, self._lookups.tables))
         return shown

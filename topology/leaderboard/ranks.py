@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 from runtime import Int64, Key, Ranking, Row, Standing, Store, Tables
 from runtime.ordered_bytes import falling_double, rising_integer
 from topology.leaderboard.bests import Bests
-from topology.leaderboard.topics import PERSONAL_BESTS, PLAYERS, PRODUCTS
+from topology.leaderboard.moderation import Hidden, ScoreName
+from topology.leaderboard.topics import MODERATION, PERSONAL_BESTS, PLAYERS, PRODUCTS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -59,13 +60,27 @@ def show_rank(row: Row, standing: Standing, tables: Tables) -> dict[str, Any]:
     }
 
 
+def counts(product_id: int, player_id: int, values: Mapping[str, Any], hidden: Hidden) -> Mapping[str, Any]:
+    """Return the scores of a player that are not hidden: none where the player is."""
+    if hidden.hides_player(player_id, product_id):
+        return {**values, "best": []}
+    if not hidden.scores:
+        return values
+    best = [
+        each
+        for each in values["best"]
+        if ScoreName(each["topic"], each["partition"], each["offset"]) not in hidden.scores
+    ]
+    return {**values, "best": best}
+
+
 PERSONAL_BEST: Final = Store(
     STORE,
     topic=PERSONAL_BESTS,
     rows=best_rows,
     key=Key("product_id", Int64) / Key("player_id", Int64),
     values={"best": Bests()},
-    ranking=Ranking(place, show_rank, first_in=PRODUCTS, second_in=PLAYERS),
+    ranking=Ranking(place, show_rank, first_in=PRODUCTS, second_in=PLAYERS, counted_in=MODERATION, counts=counts),
     # Lists of scores are sorted to be added up: of a million players at once they took all of the default heap.
     records_per_batch=200_000,
 )
