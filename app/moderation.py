@@ -91,23 +91,37 @@ async def all_hidden(kafka: KafkaConnection) -> list[Entry]:
     Raises:
         BrokerUnavailable: Kafka cannot be reached.
     """
+    hidden: dict[str, Entry] = {}
+    for key, value, time_ms in await read_all(kafka):
+        _take(hidden, key, value, time_ms)
+    return list(hidden.values())
+
+
+async def read_all(kafka: KafkaConnection) -> list[tuple[bytes | None, bytes | None, int]]:
+    """Return the records of the topic, keys with values and times in milliseconds, in their order; none without it.
+
+    Args:
+        kafka: how to connect.
+
+    Raises:
+        BrokerUnavailable: Kafka cannot be reached.
+    """
     async with TopicCatalog(kafka) as catalog:
         found = (await catalog.describe([MODERATION])).get(MODERATION)
     if found is None:
         return []
     offsets = await topic_offsets(kafka, MODERATION, found.partitions)
     left = {TopicPartition(MODERATION, at): end for at, end in offsets.end.items() if offsets.begin[at] < end}
-    hidden: dict[str, Entry] = {}
+    read: list[tuple[bytes | None, bytes | None, int]] = []
     async with reading(kafka) as consumer, kafka_errors(kafka):
         consumer.assign(list(left))
         if left:
             await consumer.seek_to_beginning()
         while left:
             for records in (await consumer.getmany(*left, timeout_ms=_POLL_MS)).values():
-                for record in records:
-                    _take(hidden, record.key, record.value, record.timestamp)
+                read += [(record.key, record.value, record.timestamp) for record in records]
             left = {at: end for at, end in left.items() if await consumer.position(at) < end}
-    return list(hidden.values())
+    return read
 
 
 def _take(hidden: dict[str, Entry], key: bytes | None, value: bytes | None, time_ms: int) -> None:

@@ -75,8 +75,8 @@ _APP = """
     server.http_server instance.shares instance.several instance.stream_task instance.held_tasks instance.measures
     java.spark_class_data java.batch_spark instance.service demo
     verification verification.asking verification.looking verification.inputs
-    verification.boards verification.boards.records verification.boards.comparison verification.boards.ranks
-    verification.boards.expected
+    verification.boards verification.boards.records verification.boards.hidden verification.boards.comparison
+    verification.boards.ranks verification.boards.expected
     verification.boards.served verification.boards.report verification.boards.looks
     verification.stores verification.stores.comparison verification.stores.expected verification.stores.served
     verification.stores.report verification.stores.looks verification.verify

@@ -90,6 +90,13 @@ def test_what_is_hidden_can_be_read_with_its_time_and_reason(inputs: Inputs, rep
     assert moderate(inputs, "list").split("\t")[0] == f"player/{CHEAT}"
 
 
+def test_verify_knows_what_is_hidden(inputs: Inputs, replicas: Replicas) -> None:
+    urls = [f"--url=http://{member.address}" for member in replicas.members]
+    settings = {"BOOTSTRAP_SERVERS": inputs.kafka.bootstrap_servers, "DEPTH": 2, "RANKS": "true"}
+    done = run_command("verify", *urls, **settings)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_lifted_the_player_is_back_with_all_scores(inputs: Inputs, replicas: Replicas) -> None:
     # Also what came meanwhile.
     inputs.scores([(5_000.0, CHEAT, PRODUCT), (40.0, 3, PRODUCT)])

@@ -14,7 +14,9 @@ from aiokafka import TopicPartition
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from app.moderation import read_all
 from app.verification.boards.comparison import Board, Names, Place
+from app.verification.boards.hidden import judge_hidden
 from app.verification.boards.ranks import Rank, ranked
 from app.verification.boards.records import MAX_BYTES, MAX_TIME_MS, Row, Score, judge_row, judge_score, judge_score_at
 from app.verification.inputs import Inputs
@@ -80,6 +82,7 @@ class Expectation:
         # Every event before is read or noted as lost. It is behind when Kafka was away after a reading.
         self._whole_to: dict[TopicPartition, int] = {}
         self._rows_begin: dict[str, dict[int, int]] = {}
+        self._hidden = judge_hidden([])
         self.lost: dict[int, int] = {}
 
     def read(self) -> None:
@@ -94,6 +97,8 @@ class Expectation:
         offsets = self._inputs.offsets()
         for topic in _TOPICS:
             self._read(topic, offsets.ranges([topic]))
+        records = asyncio.run(read_all(self._spark.settings.kafka))
+        self._hidden = judge_hidden((key, value) for key, value, _ in records)
 
     def boards(self) -> Expected:
         """Return the boards of what has been read.
@@ -105,7 +110,7 @@ class Expectation:
             scores = self._judged(SCORE_EVENTS)
             counted = scores.agg(F.count(F.lit(1)).alias("events"), F.count_if(F.isnull("score")).alias("unusable"))
             numbers = counted.first()
-            places = self._best(scores.where("score IS NOT NULL")).collect()
+            places = self._best(self._not_hidden(scores.where("score IS NOT NULL"))).collect()
         boards: dict[int, list[Place]] = {}
         for row in places:
             place = Place(row.score, row.player_id, row.player_name, row.game_name)
@@ -121,7 +126,7 @@ class Expectation:
         """
         topic_id = self._inputs.described[SCORE_EVENTS].topic_id
         with translated():
-            rows = self._bests(self._judged(SCORE_EVENTS).where("score IS NOT NULL")).collect()
+            rows = self._bests(self._not_hidden(self._judged(SCORE_EVENTS).where("score IS NOT NULL"))).collect()
         best_first: dict[int, list[Rank]] = {}
         for row in rows:
             entry = f"{topic_id}/{row.partition}/{row.offset}"
@@ -193,6 +198,24 @@ class Expectation:
         for partition, begin in self._rows_begin.get(topic, {}).items():
             judged = judged.where((F.col("partition") != partition) | (F.col("offset") >= begin))
         return judged
+
+    def _not_hidden(self, scores: DataFrame) -> DataFrame:
+        """Return the scores that nothing hides."""
+        topic_id, hidden = self._inputs.described[SCORE_EVENTS].topic_id, self._hidden
+        of_topic = [(partition, offset) for topic, partition, offset in hidden.scores if topic == topic_id]
+        left_out: list[tuple[str, Sequence[tuple[int, ...]]]] = [
+            ("player_id", [(player,) for player in hidden.players]),
+            ("player_id product_id", [*hidden.on_products]),
+            ("partition offset", of_topic),
+        ]
+        for names, rows in left_out:
+            if rows:
+                columns = {
+                    name: pa.array(column, pa.int64())
+                    for name, column in zip(names.split(), zip(*rows, strict=True), strict=True)
+                }
+                scores = scores.join(self._spark.session.createDataFrame(pa.table(columns)), names.split(), "left_anti")
+        return scores
 
     def _bests(self, scores: DataFrame) -> DataFrame:
         """Return the best score of each player on each product, in order: the higher one, then the earlier record."""
