@@ -15,6 +15,7 @@ from runtime.cluster.host_metadata import ClusterMap, HostInfo
 from runtime.declaration import Topology
 from runtime.description import Description
 from runtime.measures import Measures
+from runtime.serving.part_view import Parts
 from runtime.serving.ranked_view import RankedView
 from runtime.serving.table_view import TableView
 from runtime.serving.view import View
@@ -68,6 +69,7 @@ class Components:
         topology: what runs here.
         stores: what this instance has of each store of the topology, by its name.
         rankings: where rows stand, of each store that has a ranking, by its name.
+        parts: the rows of one second part of keys, of each store that is lapsing, by its name.
         tables: what this instance has of each table of the topology, by the name of its topic.
         description: the topology in words.
         cluster: returns the map of the last assignment; one snapshot serves a whole decision.
@@ -93,6 +95,7 @@ class Components:
     host: HostInfo
     ready: Callable[[], str | None]
     rankings: Mapping[str, RankedView] = field(default_factory=dict)
+    parts: Mapping[str, Parts] = field(default_factory=dict)
     measures: Callable[[], Measures] = Measures
     stream_trouble: Callable[[], str | None] = lambda: None
     nearest: bool = True

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
 
 from fastapi import Request, Response
 
@@ -26,8 +29,12 @@ from runtime.cluster.host_metadata import HostInfo
 from runtime.declaration import Store
 from runtime.errors import Fix, InvalidRecord
 from runtime.keys import KeyValue
+from runtime.serving.part_view import Parts
 from runtime.serving.ranked_view import RankedView
 from runtime.serving.view import View
+
+_PARTS_KEPT: Final = 64
+"""What answers for so many second parts stays made; it costs a millisecond to make."""
 
 
 class ServedStore:
@@ -61,14 +68,20 @@ class ServedStore:
         except InvalidRecord as error:
             raise InvalidRequest(f"{self.store.key.name}: {error}") from error
 
-    def one_row(self, path: str, missing: Callable[[KeyValue], Fix]) -> OneRow:
+    def one_row(
+        self,
+        path: str,
+        missing: Callable[[KeyValue], Fix],
+        asked: Callable[[KeyValue], tuple[str, str]] | None = None,
+    ) -> OneRow:
         """Return what answers a route of one row.
 
         Args:
             path: the template of the route's path; its last part is the key.
             missing: makes the problem of a key without a row to show.
+            asked: see `OneRow`.
         """
-        return OneRow(self.view, self._router, self._peers, self._told, path, missing)
+        return OneRow(self.view, self._router, self._peers, self._told, path, missing, asked)
 
     def gather(self, compose: Callable[[Rows], bytes], of: View | None = None) -> Gather:
         """Return what answers routes of many rows.
@@ -89,6 +102,11 @@ class ServedStore:
         feeds = Feeds(of or self.view, self._router, self._peers, words)
         self._stopping.tell(feeds.end)
         return feeds
+
+    @cached_property
+    def plain_feeds(self) -> Feeds:
+        """What peers follow, once one does."""
+        return self.feeds(Words())
 
     def hosts_of(self, key: KeyValue) -> KeyHosts:
         """Return who holds a key; raises PartitionsUnavailable while the partitions are not known."""
@@ -127,6 +145,40 @@ class ServedRanking(ServedStore):
         return Ranks(self.ranked, self._router, self._peers, self._told, paths)
 
 
+class ServedParts:
+    """The rows of one second part of keys, of a store that is lapsing.
+
+    Args:
+        parts: what this instance's copies have of them.
+        served: makes what answers for a view.
+
+    Attributes:
+        running: those of the second parts that run now, by the name of their kind.
+    """
+
+    def __init__(self, parts: Parts, served: Callable[[View], ServedStore]) -> None:
+        self._parts = parts
+        self._served = served
+        self.running = {name: served(view) for name, view in parts.running.items()}
+        self._by_name = {each.view.name: each for each in self.running.values()}
+        self._fixed: OrderedDict[KeyValue, ServedStore] = OrderedDict()
+
+    def of(self, second: KeyValue) -> ServedStore:
+        """Return what answers for the rows of one second part."""
+        found = self._fixed.pop(second, None) or self._served(self._parts.of(second))
+        self._fixed[second] = found
+        if len(self._fixed) > _PARTS_KEPT:
+            self._fixed.popitem(last=False)
+        return found
+
+    def named(self, view: str) -> ServedStore | None:
+        """Return what answers for a view, by the name that peers know it by; None of another store's."""
+        if (running := self._by_name.get(view)) is not None:
+            return running
+        second = self._parts.second_of(view)
+        return None if second is None else self.of(second)
+
+
 @dataclass(frozen=True, slots=True)
 class Serving:
     """What one application answers from.
@@ -136,6 +188,7 @@ class Serving:
         peers: the other instances.
         stores: in the order in which the topology declares them, by name.
         rankings: where rows of stores stand, by the name of the store.
+        parts: the rows of one second part of keys, by the name of the store.
         delivery: makes answers about rows ready to be sent.
         traffic: counts answers and open streams.
     """
@@ -144,6 +197,7 @@ class Serving:
     peers: Peers
     stores: Mapping[str, ServedStore]
     rankings: Mapping[str, ServedRanking]
+    parts: Mapping[str, ServedParts]
     delivery: Delivery
     traffic: Traffic
 
@@ -160,7 +214,11 @@ class Serving:
             for store in components.topology.stores
         }
         rankings = {name: ServedRanking(view, components, peers) for name, view in components.rankings.items()}
-        return cls(components, peers, stores, rankings, Delivery(components.sharing), Traffic())
+        parts = {
+            name: ServedParts(of, lambda view: ServedStore(view, components, peers))
+            for name, of in components.parts.items()
+        }
+        return cls(components, peers, stores, rankings, parts, Delivery(components.sharing), Traffic())
 
 
 def _address(info: HostInfo) -> Address:

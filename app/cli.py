@@ -96,7 +96,7 @@ def leaderboard() -> None:
 def demo(port: int, once: bool, topology: str | None, routes: str | None) -> None:
     """Run an embedded broker, load the sample data and serve it."""
     # What is wrong is told before anything is started.
-    settings, application = _chosen(topology, routes, ranks=True)
+    settings, application = _chosen(topology, routes, ranks=True, periods="all,day,week,month")
     from app.demo import run_demo
 
     run_demo(settings, application, port=port, once=once)
@@ -375,7 +375,7 @@ def _check_plan(settings: "Settings", application: "Application") -> None:
 
 
 def _chosen(
-    topology: str | None, routes: str | None = None, *, ranks: bool | None = None
+    topology: str | None, routes: str | None = None, *, ranks: bool | None = None, periods: str | None = None
 ) -> "tuple[Settings, Application]":
     """Read the settings and load the topology; from then on log lines look as the settings say.
 
@@ -383,15 +383,23 @@ def _chosen(
         topology: counts before the setting.
         routes: counts before the setting.
         ranks: counts before the setting.
+        periods: counts before the setting.
     """
     from app.settings import read_settings
     from app.topologies import load_application
 
-    options = {"topology": topology, "routes": routes, "ranks": ranks}
+    options = {"topology": topology, "routes": routes, "ranks": ranks, "periods": periods}
     settings = read_settings(**{name: value for name, value in options.items() if value is not None})
     set_up_logging(settings.log_format, settings.log_level, settings.advertised if settings.shared_port else "")
     forget_other_sparks(os.environ)
-    return settings, load_application(settings.topology, settings.routes, depth=settings.depth, ranks=settings.ranks)
+    application = load_application(
+        settings.topology,
+        settings.routes,
+        depth=settings.depth,
+        ranks=settings.ranks,
+        periods=settings.board_periods,
+    )
+    return settings, application
 
 
 if __name__ == "__main__":

@@ -58,6 +58,8 @@ def run_demo(given: Settings, application: Application, *, port: int, once: bool
                 topology=given.topology,
                 routes=given.routes,
                 ranks=given.ranks,
+                periods=given.periods,
+                periods_kept=given.periods_kept,
                 bootstrap_servers=broker.bootstrap_servers,
                 kafka_security_protocol="PLAINTEXT",
                 host=_HOST,

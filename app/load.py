@@ -1,8 +1,9 @@
 """Produces files to the topics that a topology reads: the sample data of the demo, or a user's own.
 
 Tables are lines of `key|json`, or `key|` for a delete; events are lines of JSON or of text, behind `key|` where the
-topology reads the keys. In front of an event that is no text there may stand when it was, `@2026-11-25T21:00:00Z `; one
-without is of now. What a line holds is passed on as it is: whether it can be used is for the topology to say.
+topology reads the keys. In front of an event that is no text there may stand when it was, `@2026-11-25T21:00:00Z `, or
+how many days ago, `@-3d `; one without is of now. What a line holds is passed on as it is: whether it can be used is
+for the topology to say.
 """
 
 import asyncio
@@ -11,6 +12,7 @@ import re
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -36,7 +38,8 @@ REQUEST_TIMEOUT_MS = 30_000
 MAX_RECORD_BYTES = 2**20 - 128
 """Key and value: 1 MiB, which aiokafka and a broker take by default, without what Kafka adds to a lone record."""
 
-_STAMP: Final = re.compile(rf"@({TIME}) ".encode())
+_STAMP: Final = re.compile(rf"@(?:({TIME})|-([1-9][0-9]{{0,3}})d) ".encode())
+_DAY_MS: Final = 86_400_000
 
 
 class Record(NamedTuple):
@@ -193,7 +196,7 @@ class _Source:
         if stamp is not None:
             text = text[stamp.end() :]
             try:
-                timestamp_ms = ms_of(check_timestamp(stamp[1].decode()))
+                timestamp_ms = _ms_of_stamp(stamp)
             except ValueError as error:
                 raise SetupError(f"{self.path} line {number}: {error}", "write a day that there is") from error
         if self.lines not in _WITH_KEYS:
@@ -202,6 +205,13 @@ class _Source:
         if not separator or not key.strip():
             raise SetupError(f"{self.path} line {number} has no key", _WITH_KEYS[self.lines])
         return Record(key.strip(), value.strip() or None, timestamp_ms)
+
+
+def _ms_of_stamp(stamp: re.Match[bytes]) -> int:
+    """Return the time that a stamp says, in milliseconds from 1970; raises ValueError when there is no such day."""
+    if stamp[2] is None:
+        return ms_of(check_timestamp(stamp[1].decode()))
+    return time.time_ns() // 1_000_000 - int(stamp[2]) * _DAY_MS
 
 
 @contextmanager

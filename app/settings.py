@@ -20,6 +20,7 @@ from app.errors import SetupError
 from app.kafka_settings import check_kafka
 from runtime.kafka.connection import KafkaConnection
 from runtime.spark.java_environment import what_bars
+from topology.leaderboard.periods import Periods, parse_kept, parse_names
 
 PREFIX = "LEADERBOARD_"
 
@@ -97,6 +98,16 @@ def _check_tokens(value: SecretStr) -> SecretStr:
     text = value.get_secret_value()
     if text and not all(_TOKEN.fullmatch(token) for token in _split(text)):
         raise ValueError("not tokens")
+    return value
+
+
+def _check_periods(value: str) -> str:
+    parse_names(value)
+    return value
+
+
+def _check_periods_kept(value: str) -> str:
+    parse_kept(value)
     return value
 
 
@@ -192,6 +203,15 @@ class Settings(BaseSettings):
         False,
         description="whether the best scores of each player are kept and ranked, of the leaderboard, true or false",
     )
+    periods: Annotated[str, AfterValidator(_check_periods)] = Field(
+        "all",
+        description="which boards there are, of the leaderboard, all, or all with some of day, week and month, commas"
+        " between",
+    )
+    periods_kept: Annotated[str, AfterValidator(_check_periods_kept)] = Field(
+        "day=8,week=5,month=13",
+        description="how many past days, weeks and months have boards, 1 to 1000 each, such as day=8,week=5,month=13",
+    )
     checkpoint_interval_s: int = Field(
         60, ge=5, le=_INT32_MAX, description="length of a real-time batch, seconds, 5 to 2147483647"
     )
@@ -246,6 +266,12 @@ class Settings(BaseSettings):
     def tokens(self) -> Tokens:
         """Who may ask."""
         return Tokens(api=_split(self.api_token.get_secret_value()), peer=_split(self.peer_token.get_secret_value()))
+
+    @property
+    def board_periods(self) -> Periods | None:
+        """Which periods have boards beside those of all time; None where none has."""
+        names = parse_names(self.periods)
+        return Periods(names, parse_kept(self.periods_kept)) if names else None
 
     @property
     def sharing(self) -> Sharing:

@@ -23,6 +23,7 @@ from runtime.errors import LeaderboardError
 if TYPE_CHECKING:
     from api.own import Own, OwnRoutes
     from api.serving import Serving
+    from topology.leaderboard.periods import Periods
 
 LEADERBOARD: Final = "leaderboard"
 OTHERS: Final[Mapping[str, str]] = {
@@ -65,7 +66,9 @@ class Application:
     has_boards: bool = False
 
 
-def load_application(name: str, routes: str = "", *, depth: int, ranks: bool = False) -> Application:
+def load_application(
+    name: str, routes: str = "", *, depth: int, ranks: bool = False, periods: Periods | None = None
+) -> Application:
     """Return the application of a topology.
 
     Args:
@@ -73,22 +76,23 @@ def load_application(name: str, routes: str = "", *, depth: int, ranks: bool = F
         routes: `module:NAME` of what makes routes of its own, in place of those that come with a short name.
         depth: the most entries served of a board, for the leaderboard.
         ranks: whether the leaderboard has ranks of players.
+        periods: of which the leaderboard has boards beside those of all time, if any.
 
     Raises:
         SetupError: there is no such topology, or its module cannot be loaded.
         DeclarationError: the topology declares what cannot run.
     """
-    application = _leaderboard(depth, ranks=ranks) if name == LEADERBOARD else _plain(_topology(name))
+    application = _leaderboard(depth, ranks=ranks, periods=periods) if name == LEADERBOARD else _plain(_topology(name))
     return replace(application, routes=_routes(routes)) if routes else application
 
 
-def _leaderboard(depth: int, *, ranks: bool) -> Application:
+def _leaderboard(depth: int, *, ranks: bool, periods: Periods | None) -> Application:
     from topology.leaderboard.board import leaderboard
-    from topology.leaderboard.description import DESCRIPTION, WITH_RANKS
+    from topology.leaderboard.description import described
 
     return Application(
-        leaderboard(depth, ranks=ranks),
-        WITH_RANKS if ranks else DESCRIPTION,
+        leaderboard(depth, ranks=ranks, periods=periods),
+        described(ranks=ranks, periods=periods is not None),
         samples=Path(),
         routes=_leaderboard_routes,
         shown=(

@@ -20,6 +20,7 @@ from runtime.durations import NO_GRACE, check_lengths, seconds_of
 from runtime.errors import DeclarationError
 from runtime.kafka.partitioner import partition_by_part, partition_for
 from runtime.keys import Int64, Key, KeyType, KeyValue, Text
+from runtime.lapsing import Lapsing
 from runtime.ranking import Ranking
 from runtime.types import FIELD_DIGITS, Boolean, ColumnType, Decimal, Double, Timestamp
 from runtime.values import Fields, Value, Values
@@ -360,6 +361,8 @@ class Store:
         ranking: how rows with the same first part of the key are ranked, where they are.
         records_per_batch: at most so many records are read at a time while a backlog is read; left out, some millions.
             What a batch adds up of very many keys has to fit into the heap of the driver.
+        lapsing: what the clock says of the second part of keys, where that is a stretch of time.
+        settings: what its rows depend on, by the names of settings: another value begins a new generation.
         of_join: whether its rows are of two streams that are joined; its topology knows.
     """
 
@@ -376,6 +379,8 @@ class Store:
     window: Windows | None = None
     ranking: Ranking | None = None
     records_per_batch: int | None = None
+    lapsing: Lapsing | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
     of_join: bool = field(default=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -387,6 +392,8 @@ class Store:
             self._check_fields(self.values)
         if self.window is not None:
             self._check_window(self.window)
+        if self.lapsing is not None and not self.key.parts:
+            raise DeclarationError(f"store {self.name} is lapsing: give it a key of two parts, the second one the time")
         if self.ranking is not None and [part.type for part in self.key.parts[1:]] != [Int64]:
             raise DeclarationError(
                 f"store {self.name} has a ranking and the key {self.key.name}: give it a key of two parts, of which the"

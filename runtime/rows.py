@@ -8,7 +8,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 DISTINCT: Final = "__distinct"
-"""Marks the rows that `each_distinct` makes: one a record and key, where a plain `explode` may give several."""
+"""Marks the rows of `each_distinct` and `each_once`: one a record and key, where a plain `explode` may give several."""
+_AT: Final = "__at_"
 
 
 def each_distinct(source: DataFrame, listed: Column, name: str, times: str = "times") -> DataFrame:
@@ -36,3 +37,23 @@ def each_distinct(source: DataFrame, listed: Column, name: str, times: str = "ti
     return exploded.select(
         "at", F.col(f"{DISTINCT}.{name}").alias(name), F.col(f"{DISTINCT}.{times}").cast("bigint").alias(times)
     )
+
+
+def each_once(source: DataFrame, listed: Column, name: str) -> DataFrame:
+    """Return a row for each distinct element of a list, with the columns of the source.
+
+    Args:
+        source: has `at`, and other columns.
+        listed: a list of texts; an empty one, and null, give no row.
+        name: of the column that the element is in.
+    """
+    from pyspark.sql import functions as F
+
+    # `at` is taken apart meanwhile: Spark loses fields of a struct that are asked for behind an explode and a join.
+    fields = {field: f"{_AT}{field}" for field in source.select("at.*").columns}
+    taken = [F.col(f"at.{field}").alias(column) for field, column in fields.items()]
+    others = [column for column in source.columns if column != "at"]
+    flat = source.select(*others, *taken, F.array_distinct(listed).alias(f"{DISTINCT}_list"))
+    each = flat.select(*others, *fields.values(), F.explode(f"{DISTINCT}_list").alias(name))
+    at = F.struct(*(F.col(column).alias(field) for field, column in fields.items()))
+    return each.select(*others, at.alias("at"), name)

@@ -16,7 +16,7 @@ PACKAGES = ("runtime", "topology", "api", "app")
 """A package may import from itself and from those before it."""
 
 _RUNTIME = """
-    errors durations records types ordered_bytes ranking keys
+    errors durations records types ordered_bytes ranking keys lapsing
     values.base values.fields values.of_columns values.accumulators values.lattices
     values results rows histogram windows
     kafka kafka.connection kafka.errors kafka.any_records kafka.ids kafka.partitioner kafka.inspected kafka.clients
@@ -38,15 +38,15 @@ _RUNTIME = """
     cluster cluster.host_metadata cluster.members cluster.assignor cluster.group_protocol cluster.membership
     serving serving.position serving.view serving.looked_at serving.local_view serving.kept_rows serving.stored_view
     serving.rendered_view serving.orders serving.ranked_view
-    serving.table_view serving.windowed_view serving.views
+    serving.table_view serving.windowed_view serving.part_view serving.views
     serving.in_memory
     testing.frames testing.session testing.driver testing.values testing
 """
 _TOPOLOGY = """
-    leaderboard leaderboard.topics leaderboard.description leaderboard.events leaderboard.first_look
-    leaderboard.moderation leaderboard.query leaderboard.places leaderboard.bests leaderboard.ranks leaderboard.shown
-    leaderboard.surveys leaderboard.hiding leaderboard.boards
-    leaderboard.upkeep leaderboard.board
+    leaderboard leaderboard.topics leaderboard.description leaderboard.periods leaderboard.events
+    leaderboard.first_look leaderboard.moderation leaderboard.query leaderboard.period_query leaderboard.places
+    leaderboard.bests leaderboard.ranks leaderboard.shown leaderboard.surveys leaderboard.hiding leaderboard.boards
+    leaderboard.upkeep leaderboard.period_upkeep leaderboard.board
     word_count error_counts logins event_counts patterns sales orders product_counter captcha
     hourly_sales browser_windows sessions paid_orders
 """
@@ -64,7 +64,8 @@ _API = """
     http.front http.observed
     serving reads.internal reads.stores reads.tables operate.metrics own operate.page main
     leaderboard leaderboard.schemas leaderboard.parameters leaderboard.problems leaderboard.metric_names
-    leaderboard.routes leaderboard.moderation leaderboard.ranks leaderboard.live leaderboard.own
+    leaderboard.period_boards leaderboard.routes leaderboard.moderation leaderboard.ranks leaderboard.live
+    leaderboard.own
 """
 _APP = """
     errors environment scratch loading

@@ -12,7 +12,7 @@ import pytest
 
 from api.http.auth import OPEN_PATHS
 from api.http.errors import KINDS
-from api.leaderboard.problems import NoSuchBoard, NoSuchRank, RanksAreOff
+from api.leaderboard.problems import NoSuchBoard, NoSuchRank, PeriodHasPassed, PeriodsAreOff, RanksAreOff
 from api.live.event_stream import EVENT_TYPE, RETRY_MS, AllKeys, OneKey, Words
 from api.live.feeds import _KEPT_MOST, _KEPT_S
 from api.own import no_own_routes
@@ -26,13 +26,15 @@ from tests.drivers.ranks import RankedInstances
 from topology.browser_windows import BROWSER_WINDOWS
 from topology.leaderboard.board import LEADERBOARD
 from topology.leaderboard.board import leaderboard as leaderboard_of
+from topology.leaderboard.periods import Periods
 from topology.leaderboard.places import Board
 from topology.word_count import WORD_COUNT
 
 DOCUMENTS = documents()
-WITH_RANKS = leaderboard_of(ranks=True)
+WITH_ALL = leaderboard_of(ranks=True, periods=Periods())
 REFERENCE = Document(ROOT / "docs" / "reference.md")
 OPERATIONS = Document(ROOT / "docs" / "operations.md")
+OF_PERIODS = (PeriodHasPassed.kind, PeriodsAreOff.kind)
 EVENTS = ("/leaderboard/{productId}/events", "/leaderboard/events")
 DERIVED = {
     "application_id": "the topology's name",
@@ -132,7 +134,7 @@ def test_the_reference_lists_every_topic() -> None:
     compacted = {True: ", compacted", False: ""}
     assert found == {
         spec.name: f"{spec.partitions}{compacted[spec.config.get('cleanup.policy') == 'compact']}"
-        for spec in (*inputs_of(LEADERBOARD), *outputs_of(WITH_RANKS))
+        for spec in (*inputs_of(LEADERBOARD), *outputs_of(WITH_ALL))
     }
 
 
@@ -144,7 +146,7 @@ def test_the_reference_has_the_settings_that_topics_are_created_with() -> None:
             found |= dict.fromkeys(codes(names), codes(settings))
     created = {
         spec.name: [f"{key}={value}" for key, value in spec.config.items()]
-        for spec in (*inputs_of(LEADERBOARD), *outputs_of(WITH_RANKS))
+        for spec in (*inputs_of(LEADERBOARD), *outputs_of(WITH_ALL))
     }
     assert found == {name: settings for name, settings in created.items() if settings}
 
@@ -250,7 +252,7 @@ def test_the_reference_lists_what_needs_no_token() -> None:
 
 def test_the_reference_lists_every_problem() -> None:
     found = [(codes(row[0])[0], row[1]) for row in rows(REFERENCE.section("### Problems")) if row[0] != "type"]
-    kinds = (*KINDS.values(), NoSuchBoard.kind, NoSuchRank.kind, RanksAreOff.kind)
+    kinds = (*KINDS.values(), NoSuchBoard.kind, NoSuchRank.kind, RanksAreOff.kind, *OF_PERIODS)
     named = {(f"urn:problem-type:leaderboard:{kind.name}", str(kind.status)) for kind in kinds}
     assert sorted(found) == sorted({*named, ("about:blank", "404, 405")})
 

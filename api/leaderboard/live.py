@@ -8,10 +8,9 @@ from fastapi import APIRouter, Request, Response
 from api.http.parameters import HowMany, limit_of, limit_within
 from api.http.traffic import Traffic
 from api.leaderboard.parameters import ProductId
-from api.leaderboard.routes import BOARDS_PATH
+from api.leaderboard.period_boards import BOARDS_PATH, NO_PERIOD, Asked, BoardAnswers
 from api.live.event_stream import Words
 from api.live.events import HOW_IT_GOES_ON, described_stream, stream_for
-from api.live.feeds import Feeds, Scope
 from runtime.declaration import Limits
 
 WORDS: Final = Words(row="board", rows="boards", key="productId", value="entries")
@@ -33,6 +32,7 @@ _ALL_EXAMPLE: Final = (
 _ONE_TEXT: Final = (
     f"`board`: the entries, exactly as `GET {BOARDS_PATH}/{{productId}}` gives them, at once and at each change;"
     " `gone`: there is no board to show, which that route answers with 404. A slow client gets the newest board."
+    " With `period` and without `at` it follows the period that runs: when one ends, the next board comes by itself."
     + HOW_IT_GOES_ON
 )
 _ALL_TEXT: Final = (
@@ -41,21 +41,22 @@ _ALL_TEXT: Final = (
 )
 
 
-def live_routes(feeds: Feeds, traffic: Traffic, limits: Limits) -> APIRouter:
+def live_routes(boards: BoardAnswers, traffic: Traffic, limits: Limits) -> APIRouter:
     """Return the routes `/leaderboard/events` and `/leaderboard/{productId}/events`.
 
     Args:
-        feeds: what live updates of boards come from.
+        boards: what live updates come from, of whichever period.
         traffic: counts the clients.
         limits: of a board's entries.
     """
     router = APIRouter(
         prefix=BOARDS_PATH,
         tags=["live updates"],
-        responses={400: {"description": "An id or a limit that cannot be"}},
+        responses={400: {"description": "An id, a limit or a period that cannot be"}, 404: NO_PERIOD},
     )
 
     limit_parameter, default_limit = limit_of(limits, "a board"), limits.default
+    AskedFor = Annotated[Asked, boards.followed]  # noqa: N806  # a type, of these boards
 
     @router.get(
         "/events",
@@ -64,8 +65,11 @@ def live_routes(feeds: Feeds, traffic: Traffic, limits: Limits) -> APIRouter:
         response_class=Response,
         responses={200: described_stream(_ALL_TEXT, _ALL_EXAMPLE)},
     )
-    async def all_events(request: Request, limit: Annotated[HowMany, limit_parameter] = default_limit) -> Response:
-        return stream_for(request, feeds, traffic, Scope(limit_within(limit, limits)))
+    async def all_events(
+        request: Request, asked: AskedFor, limit: Annotated[HowMany, limit_parameter] = default_limit
+    ) -> Response:
+        feeds, scope = boards.feeds(asked, limit_within(limit, limits))
+        return stream_for(request, feeds, traffic, scope)
 
     @router.get(
         "/{productId}/events",
@@ -75,8 +79,12 @@ def live_routes(feeds: Feeds, traffic: Traffic, limits: Limits) -> APIRouter:
         responses={200: described_stream(_ONE_TEXT, _ONE_EXAMPLE)},
     )
     async def board_events(
-        request: Request, product_id: ProductId, limit: Annotated[HowMany, limit_parameter] = default_limit
+        request: Request,
+        asked: AskedFor,
+        product_id: ProductId,
+        limit: Annotated[HowMany, limit_parameter] = default_limit,
     ) -> Response:
-        return stream_for(request, feeds, traffic, Scope(limit_within(limit, limits), product_id))
+        feeds, scope = boards.feeds_of_one(asked, product_id, limit_within(limit, limits))
+        return stream_for(request, feeds, traffic, scope)
 
     return router

@@ -8,12 +8,14 @@ from typing import Final
 from api.leaderboard.live import WORDS, live_routes
 from api.leaderboard.metric_names import METRIC_NAMES
 from api.leaderboard.moderation import moderation_routes
-from api.leaderboard.problems import NoSuchBoard
+from api.leaderboard.period_boards import BOARD_PATH, BoardAnswers
 from api.leaderboard.ranks import rank_routes
-from api.leaderboard.routes import BOARD_PATH, board_routes, composed
+from api.leaderboard.routes import board_routes, composed
 from api.own import Own, Page
 from api.serving import Serving
 from runtime.declaration import Limits
+from topology.leaderboard.board import PERIOD_STORE
+from topology.leaderboard.periods import NAMES
 
 STORE = "leader-boards"
 _PAGE: Final = {
@@ -27,8 +29,14 @@ _PAGE: Final = {
 
 
 def _page_values(serving: Serving, limits: Limits) -> dict[str, str]:
-    """Return the texts of the page; players are shown where they are ranked."""
-    return {**_PAGE, "depth": str(limits.most), "players_hidden": "" if serving.rankings else " hidden"}
+    """Return the texts of the page; players and periods are shown where there are some."""
+    periods = serving.parts[PERIOD_STORE].running if PERIOD_STORE in serving.parts else {}
+    return {
+        **_PAGE,
+        "depth": str(limits.most),
+        "players_hidden": "" if serving.rankings else " hidden",
+        **{f"{name}_off": "" if name in periods else " hidden disabled" for name in NAMES},
+    }
 
 
 def leaderboard_routes(serving: Serving) -> Own:
@@ -40,18 +48,18 @@ def leaderboard_routes(serving: Serving) -> Own:
     served = serving.stores[STORE]
     limits = served.store.limits
     assert limits is not None, f"rows of {STORE} are lists"
-    board = served.one_row(BOARD_PATH, NoSuchBoard)
+    boards = BoardAnswers(serving, composed, WORDS)
     return Own(
         routers=[
             # First: `events` is no product, and no end of a range.
-            live_routes(served.feeds(WORDS), serving.traffic, limits),
+            live_routes(boards, serving.traffic, limits),
             # And `moderation` is none either.
             moderation_routes(serving),
             # Before ranges, as `players` is no product either.
             rank_routes(serving),
-            board_routes(serving, served, board, served.gather(composed), limits),
+            board_routes(serving, served, boards, limits),
         ],
-        rows=[board],
+        rows=[boards.board],
         page=Page(directory=Path(__file__).parent / "static", values=_page_values(serving, limits)),
         metrics=METRIC_NAMES,
         hint=f"/docs lists the routes, and {BOARD_PATH} is the board of a product.",

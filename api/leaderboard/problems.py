@@ -17,6 +17,43 @@ class NoSuchBoard(OwnProblem):
         )
 
 
+class NoSuchPeriodBoard(OwnProblem):
+    """There is nothing to show for a product in a period."""
+
+    kind = NoSuchBoard.kind
+
+    def __init__(self, product_id: int, period: str) -> None:
+        name, _, day = period.partition("/")
+        super().__init__(
+            f"Product {product_id} has no board of the {name} that began on {day}: it is unknown, or has no score of a"
+            f" known player then. GET /leaderboard?period={name}&at={day} lists the boards there are."
+        )
+
+
+class PeriodHasPassed(OwnProblem):
+    """The boards of a period are kept no longer."""
+
+    kind = Kind(404, "period-has-passed", "The period has passed")
+
+    def __init__(self, period: str, first: str) -> None:
+        name, _, day = period.partition("/")
+        super().__init__(
+            f"The boards of the {name} that began on {day} are kept no longer: the oldest one that is began on"
+            f" {first.partition('/')[2]}. LEADERBOARD_PERIODS_KEPT says for how long."
+        )
+
+
+class PeriodsAreOff(OwnProblem):
+    """There are no boards of such a period here."""
+
+    kind = Kind(404, "periods-are-off", "Periods are off")
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"There are no boards of the {name} here: LEADERBOARD_PERIODS=all,{name} turns them on, at every instance."
+        )
+
+
 class NoSuchRank(OwnProblem):
     """A player holds no rank on a product, or the product is unknown."""
 

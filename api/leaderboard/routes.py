@@ -10,41 +10,34 @@ from api.http.errors import InvalidRequest
 from api.http.parameters import HowMany, Partial, limit_of, limit_within, page_within
 from api.http.schemas import KeyHosts
 from api.leaderboard.parameters import After, First, Last, PageSize, ProductId
+from api.leaderboard.period_boards import BOARDS_PATH, NO_PERIOD, Asked, BoardAnswers
 from api.leaderboard.schemas import BOARD_EXAMPLE, BOARDS_EXAMPLE, Boards, Entry
-from api.reads.demand import Demand, demanded
 from api.reads.framing import Rows
-from api.reads.gather import Gather
-from api.reads.one_row import OneRow
 from api.reads.stores import KEEP_HEADER, MISSING_HEADER, ROW_HEADERS, UNAVAILABLE, UNKNOWN_HOSTS, described, next_page
 from api.serving import ServedStore, Serving
 from runtime.declaration import Limits
 from runtime.keys import Int64
 from runtime.serving.view import inclusive
 
-BOARDS_PATH: Final = "/leaderboard"
-"""What the paths of these routes begin with. The page, the demo and the verification have it in their own words."""
-BOARD_PATH: Final = f"{BOARDS_PATH}/{{productId}}"
-
 _ETAG: Final = {"ETag": "changes with the board; send it back as `If-None-Match`"}
 _LINK_HEADER: Final = {"Link": f'the next page, `<{BOARDS_PATH}?page_size=2&after=6>; rel="next"`, while there is one'}
-_PAGED_WITH: Final = ("limit", "page_size", "partial", "min_position", "require", "max_lag")
+_PAGED_WITH: Final = ("period", "at", "limit", "page_size", "partial", "min_position", "require", "max_lag")
 
-_NOT_FOUND: Final = {"description": "No such board"}
-_INVALID: Final = {"description": "An id, a limit or a range that cannot be"}
+_NOT_FOUND: Final = {"description": "No such board, or no boards of such a period"}
+_INVALID: Final = {"description": "An id, a limit, a range or a period that cannot be"}
 
 
-def board_routes(serving: Serving, served: ServedStore, board: OneRow, gather: Gather, limits: Limits) -> APIRouter:
+def board_routes(serving: Serving, served: ServedStore, boards: BoardAnswers, limits: Limits) -> APIRouter:
     """Return the routes below `/leaderboard`, and `/hosts/{productId}`.
 
     Args:
         serving: what the application answers from.
         served: the store of the boards.
-        board: answers for one board.
-        gather: answers for many.
+        boards: what answers for them, of whichever period.
         limits: of a board's entries.
     """
     router = APIRouter()
-    router.include_router(_boards(serving, board, gather, limits))
+    router.include_router(_boards(serving, boards, limits))
 
     @router.get(
         "/hosts/{productId}",
@@ -59,10 +52,10 @@ def board_routes(serving: Serving, served: ServedStore, board: OneRow, gather: G
     return router
 
 
-def _boards(serving: Serving, board: OneRow, gather: Gather, limits: Limits) -> APIRouter:
+def _boards(serving: Serving, boards: BoardAnswers, limits: Limits) -> APIRouter:
     router = APIRouter(prefix=BOARDS_PATH, tags=["leaderboard"], responses={400: _INVALID, 503: UNAVAILABLE})
     limit_parameter, default_limit = limit_of(limits, "a board"), limits.default
-    Demanded = Annotated[Demand, demanded(board.store)]  # noqa: N806  # a type, of this store
+    AskedFor = Annotated[Asked, boards.demanded]  # noqa: N806  # a type, of these boards
 
     @router.get(
         "",
@@ -72,24 +65,28 @@ def _boards(serving: Serving, board: OneRow, gather: Gather, limits: Limits) -> 
         responses={
             200: _example(
                 "The boards, ascending by product id", BOARDS_EXAMPLE, MISSING_HEADER | _LINK_HEADER | KEEP_HEADER
-            )
+            ),
+            404: NO_PERIOD,
         },
     )
     async def all_boards(
         request: Request,
-        demand: Demanded,
+        asked: AskedFor,
         limit: Annotated[HowMany, limit_parameter] = default_limit,
         page_size: PageSize = None,
         after: After = None,
         partial: Partial = False,
     ) -> Response:
         entries, size = limit_within(limit, limits), page_within(page_size, after, "boards")
-        hop = is_hop(request.scope["headers"])
+        hop, gather = is_hop(request.scope["headers"]), boards.gather(asked)
         if size is None:
-            return await serving.sent(request, await gather.rows(entries, hop=hop, partial=partial, demand=demand))
-        answer, last = await gather.page(entries, after, size, hop=hop, partial=partial, demand=demand)
+            answer = await gather.rows(entries, hop=hop, partial=partial, demand=asked.demand)
+            return await serving.sent(request, answer)
+        answer, last = await gather.page(entries, after, size, hop=hop, partial=partial, demand=asked.demand)
         if last is not None:
-            link = next_page(BOARDS_PATH, request.query_params, _PAGED_WITH, str(last))
+            # All pages are of one period, also where another one begins between them.
+            of_period = {"at": asked.day} if asked.period else {}
+            link = next_page(BOARDS_PATH, {**request.query_params, **of_period}, _PAGED_WITH, str(last))
             answer = answer._replace(headers=[*answer.headers, link])
         return await serving.sent(request, answer)
 
@@ -98,10 +95,11 @@ def _boards(serving: Serving, board: OneRow, gather: Gather, limits: Limits) -> 
         operation_id="countBoards",
         summary="Number of boards in the cluster",
         response_model=int,
-        responses={200: _example("A bare JSON number", 2, MISSING_HEADER)},
+        responses={200: _example("A bare JSON number", 2, MISSING_HEADER), 404: NO_PERIOD},
     )
-    async def count(request: Request, demand: Demanded, partial: Partial = False) -> Response:
-        answer = await gather.count(hop=is_hop(request.scope["headers"]), partial=partial, demand=demand)
+    async def count(request: Request, asked: AskedFor, partial: Partial = False) -> Response:
+        hop = is_hop(request.scope["headers"])
+        answer = await boards.gather(asked).count(hop=hop, partial=partial, demand=asked.demand)
         return await serving.sent(request, answer)
 
     @router.get(
@@ -112,7 +110,7 @@ def _boards(serving: Serving, board: OneRow, gather: Gather, limits: Limits) -> 
         responses={200: _example("A bare JSON number", 1, {})},
     )
     async def count_local(request: Request) -> Response:
-        return await serving.sent(request, gather.count_local())
+        return await serving.sent(request, boards.gather_of_all_time.count_local())
 
     @router.get(
         "/{productId}",
@@ -127,23 +125,27 @@ def _boards(serving: Serving, board: OneRow, gather: Gather, limits: Limits) -> 
     )
     async def one_board(
         request: Request,
-        demand: Demanded,
+        asked: AskedFor,
         product_id: ProductId,
         limit: Annotated[HowMany, limit_parameter] = default_limit,
     ) -> Response:
         entries, hop = limit_within(limit, limits), is_hop(request.scope["headers"])
-        return await serving.sent(request, await board.answer(product_id, entries, hop=hop, demand=demand))
+        board, key = boards.one(asked, product_id)
+        return await serving.sent(request, await board.answer(key, entries, hop=hop, demand=asked.demand))
 
     @router.get(
         "/{from}/{to}",
         operation_id="listBoardsInRange",
         summary="The boards of a range of product ids",
         response_model=Boards,
-        responses={200: _example("The boards, ascending by product id", BOARDS_EXAMPLE, MISSING_HEADER | KEEP_HEADER)},
+        responses={
+            200: _example("The boards, ascending by product id", BOARDS_EXAMPLE, MISSING_HEADER | KEEP_HEADER),
+            404: NO_PERIOD,
+        },
     )
     async def range_of_boards(
         request: Request,
-        demand: Demanded,
+        asked: AskedFor,
         first: First,
         last: Last,
         limit: Annotated[HowMany, limit_parameter] = default_limit,
@@ -153,7 +155,8 @@ def _boards(serving: Serving, board: OneRow, gather: Gather, limits: Limits) -> 
             raise InvalidRequest(f"from: {first} is above to: {last}; the lower product id comes first")
         entries, hop = limit_within(limit, limits), is_hop(request.scope["headers"])
         within = inclusive(Int64, first, last)
-        return await serving.sent(request, await gather.rows(entries, within, hop=hop, partial=partial, demand=demand))
+        answer = await boards.gather(asked).rows(entries, within, hop=hop, partial=partial, demand=asked.demand)
+        return await serving.sent(request, answer)
 
     return router
 

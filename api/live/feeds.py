@@ -287,5 +287,5 @@ class Feeds:
         if scope.key is not None:
             return OneKey(self._words, store)
         # A window, and a key of two parts, have no JSON of their own: the key's text in the topic names them.
-        name_of = self._view.key_type.text if self._view.store.by_part else as_it_is
+        name_of = self._view.key_type.text if self._view.names_by_text else as_it_is
         return AllKeys(self._words, store, uuid.uuid4().hex[:12], name_of)

@@ -26,6 +26,7 @@ from api.reads.gather import parse_partitions, rows_of
 from api.reads.told import reach
 from api.serving import ServedStore, Serving
 from runtime.errors import StateUnusable
+from runtime.keys import KeyValue
 from runtime.serving.position import Position
 from runtime.serving.view import Range
 
@@ -77,9 +78,16 @@ class _Parts:
     def __init__(self, served: ServedStore, address: str) -> None:
         self.served = served
         self.by_row = served.view.by_row
-        self.feeds: Feeds = served.feeds(Words())
-        self.feeds_of_rows = self.feeds if self.by_row is served.view else served.feeds(Words(), self.by_row)
+        self._feeds_of_rows: Feeds | None = None
         self.served_by = (SERVED_BY, address.encode())
+
+    def feeds(self, key: KeyValue | None) -> Feeds:
+        """Return what peers follow: of a key, or of all rows."""
+        if key is not None or self.by_row is self.served.view:
+            return self.served.plain_feeds
+        if self._feeds_of_rows is None:
+            self._feeds_of_rows = self.served.feeds(Words(), self.by_row)
+        return self._feeds_of_rows
 
     async def answer(self, asked: _Asked, media_type: str, body: Callable[[list[int]], bytes]) -> Response:
         """Return the part.
@@ -136,9 +144,12 @@ def internal_routes(serving: Serving) -> APIRouter:
     stores = {name: _Parts(served, address) for name, served in every.items()}
 
     def parts_of(store: str) -> _Parts:
-        if store not in stores:
-            raise NoSuchStore(store, serving.stores)
-        return stores[store]
+        if store in stores:
+            return stores[store]
+        for of in serving.parts.values():
+            if (served := of.named(store)) is not None:
+                return _Parts(served, address)
+        raise NoSuchStore(store, serving.stores)
 
     @router.get("/stores/{store}/range")
     async def rows(
@@ -203,8 +214,7 @@ def internal_routes(serving: Serving) -> APIRouter:
         if not status.can_answer:
             raise PartitionsUnavailable({partition: status.reason})
         await reach(of.view, partition, at_least)
-        feeds = parts.feeds_of_rows if key is None else parts.feeds
-        return EventStream(feeds, scope, media_type=LINES_TYPE, headers=[parts.served_by])
+        return EventStream(parts.feeds(wanted), scope, media_type=LINES_TYPE, headers=[parts.served_by])
 
     @router.get("/instance")
     async def instance() -> Response:

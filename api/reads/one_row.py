@@ -26,6 +26,8 @@ class OneRow(OneCopy):
         told: how far the copies had read whose answers were given.
         path: the template of the route's path; its last part is the key.
         missing: makes the problem of a key without a row to show.
+        asked: returns the path of a key, and parameters beside it with an `&` in front of each, where the key is not
+            the last part of the path.
 
     Attributes:
         path: the template of the route's path.
@@ -36,16 +38,24 @@ class OneRow(OneCopy):
     """
 
     def __init__(
-        self, view: View, router: Router, peers: Peers, told: Told, path: str, missing: Callable[[KeyValue], Fix]
+        self,
+        view: View,
+        router: Router,
+        peers: Peers,
+        told: Told,
+        path: str,
+        missing: Callable[[KeyValue], Fix],
+        asked: Callable[[KeyValue], tuple[str, str]] | None = None,
     ) -> None:
         super().__init__(view, router, peers, told)
         self.path = path
         self.prefix = path.rpartition("/")[0]
         self.limits = view.store.limits
         self.default_limit = None if self.limits is None else self.limits.default
-        self.parse = view.store.key.type.parse
-        self._text = view.store.key.type.text
+        self.parse = view.key_type.parse
+        self._text = view.key_type.text
         self._missing = missing
+        self._asked = asked
 
     def _partition_for(self, key: KeyValue) -> int:
         return self._view.partition_for(key)
@@ -54,10 +64,14 @@ class OneRow(OneCopy):
         return self._view.get(key, what), []
 
     def _target(self, key: KeyValue, what: Cut) -> str:
-        return f"{self.prefix}/{encoded(self._text(key))}{query_of(what)}"
+        path, further = self._asked_of(key, encoded(self._text(key)))
+        return f"{path}{further}{query_of(what)}"
 
     def _path_of(self, key: KeyValue, what: Cut) -> str:  # noqa: ARG002  # a part has the same path
-        return f"{self.prefix}/{self._text(key)}"
+        return self._asked_of(key, self._text(key))[0]
+
+    def _asked_of(self, key: KeyValue, text: str) -> tuple[str, str]:
+        return (f"{self.prefix}/{text}", "") if self._asked is None else self._asked(key)
 
     def _none(self, key: KeyValue, what: Cut) -> Fix:  # noqa: ARG002  # there is no part of nothing
         return self._missing(key)

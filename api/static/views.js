@@ -29,6 +29,11 @@ export class Views {
     this.#of = of;
   }
 
+  /** The view that is shown. */
+  get shown() {
+    return this.#view;
+  }
+
   /** Show what the address says, from now on. */
   begin() {
     addEventListener("hashchange", () => this.#go());

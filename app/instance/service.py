@@ -40,7 +40,7 @@ from runtime.copies.producer import ResultProducer
 from runtime.copies.republisher import Republisher
 from runtime.errors import LeaderboardError
 from runtime.kafka.topics import create_missing, outputs_of
-from runtime.serving.views import by_key, rankings_of, tables_of, views_of
+from runtime.serving.views import by_key, parts_of, rankings_of, tables_of, views_of
 from runtime.spark.native_libraries import directory_for_libraries
 from runtime.stores.directory import StateDirectory
 
@@ -116,6 +116,7 @@ class Service:
             topology=topology,
             stores={name: by_key(view) for name, view in self._views.items()},
             rankings=self._rankings,
+            parts=parts_of(self._views),
             tables=tables_of(self.copies),
             description=application.description,
             cluster=self._membership.current,
@@ -285,7 +286,13 @@ def run_service(settings: Settings, application: Application, *, ends_with_input
 def _alike(settings: Settings, application: Application) -> dict[str, object]:
     """Return the settings that have to be the same at every instance."""
     ranks = {"RANKS": "true"} if application.has_boards and settings.ranks else {}
-    return {**application.topology.settings, **ranks, "NUM_STANDBY_REPLICAS": settings.num_standby_replicas}
+    of_stores = {name: value for store in application.topology.stores for name, value in store.settings.items()}
+    return {
+        **application.topology.settings,
+        **of_stores,
+        **ranks,
+        "NUM_STANDBY_REPLICAS": settings.num_standby_replicas,
+    }
 
 
 def _fingerprint(settings: Mapping[str, object]) -> str:

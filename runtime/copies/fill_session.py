@@ -1,7 +1,7 @@
 """A session with Kafka in which stores are filled: it lasts as long as the broker answers.
 
 Two loops share one consumer: `fill` writes records as they come, `upkeep` decides which partitions the consumer reads
-and from where. A third one has windows deleted that are kept no longer.
+and from where. A third one has rows deleted that have passed.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class FillSession:
             self._on_resumed()
             beside = [asyncio.create_task(self._fill(consumer), name="fill-stores")]
             if self._republisher is not None:
-                beside.append(asyncio.create_task(self._republisher.let_windows_go(), name="let-windows-go"))
+                beside.append(asyncio.create_task(self._republisher.let_rows_go(), name="let-rows-go"))
             for task in beside:
                 task.add_done_callback(lambda _: self._copies.changed.set())
             try:

@@ -1,4 +1,4 @@
-"""Has results published again that their topic lacks, or that belong to another partition; and lets windows go."""
+"""Has results published again that their topic lacks, or that belong elsewhere; and lets rows go that have passed."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ Publish = Callable[[Sequence[ResultRecord]], Awaitable[int]]
 
 _PARTITION: Final = attrgetter("partition")
 _AT_ONCE: Final = 500
-_WINDOWS_AT_ONCE: Final = 100
+_LET_GO_AT_ONCE: Final = 100
 """New rows of a partition wait until its copy has read what was published before them: these take some milliseconds."""
 _BREATH_S: Final = 0.005
-_LOOK_FOR_WINDOWS_EVERY_S: Final = 1.0
+_LOOK_FOR_PASSED_EVERY_S: Final = 1.0
 
 
 class Republisher:
@@ -54,8 +54,8 @@ class Republisher:
             if not copy.lag:
                 await self._publish_again(copy)
 
-    async def let_windows_go(self) -> None:
-        """Delete the windows that are let go from their topics, a few at a time, until cancelled.
+    async def let_rows_go(self) -> None:
+        """Delete the rows that have passed from their topics, a few at a time, until cancelled.
 
         Windows of all keys end at once, and every copy has to read that they are gone: it does so in half of the time.
         """
@@ -67,13 +67,13 @@ class Republisher:
                     found = True
                     await asyncio.sleep(max(time.monotonic() - began_s, _BREATH_S))
             if not found:
-                await asyncio.sleep(_LOOK_FOR_WINDOWS_EVERY_S)
+                await asyncio.sleep(_LOOK_FOR_PASSED_EVERY_S)
 
     async def _let_some_go(self, copy: ResultCopy) -> bool:
-        """Delete some windows of a copy; return whether there may be more."""
+        """Delete some rows of a copy that have passed; return whether there may be more."""
         if copy.awaits_deletes:
             return True
-        some = list(itertools.islice(copy.let_go(), _WINDOWS_AT_ONCE))
+        some = list(itertools.islice(copy.let_go(), _LET_GO_AT_ONCE))
         if not some:
             return False
         epoch = copy.epoch
@@ -81,7 +81,7 @@ class Republisher:
             offset = await self._publish(some)
         except BrokerUnavailable as error:
             copy.name_again()
-            logger.warning("windows of %s/%d are deleted later: %s", copy.name, copy.partition, error)
+            logger.warning("rows of %s/%d that have passed are deleted later: %s", copy.name, copy.partition, error)
             return False
         if copy.epoch == epoch:
             copy.last_delete = offset

@@ -13,7 +13,7 @@ from runtime.copies.store_copy import NO_TOPIC, Record, Shared, StoreCopy
 from runtime.declaration import Store
 from runtime.errors import InvalidRecord
 from runtime.kafka.partitioner import partition_of_key
-from runtime.keys import Int64, KeyValue
+from runtime.keys import Int64, KeyValue, first_bytes
 from runtime.records import MISPLACED, NOT_UTF8
 from runtime.results import Result
 from runtime.stores.added_keys import AddedKeys
@@ -68,7 +68,7 @@ class ResultCopy(StoreCopy):
     Attributes:
         partition_count: how many partitions the topic has; a key that belongs to another one is not used.
         stream_ms: how far the events of the store have come, in milliseconds from 1970; None while nobody has told.
-        last_delete: the offset of the last delete that was published here for a window that was let go; -1 for none.
+        last_delete: the offset of the last delete that was published here for a row that was let go; -1 for none.
     """
 
     def __init__(
@@ -98,24 +98,24 @@ class ResultCopy(StoreCopy):
         self._added = 0
         self._maybe_held: AddedKeys | None = None
         self._lacking: dict[KeyValue, _Lacking] = {}
-        # Every window that ends before this place of the index has been named to be let go. RocksDB would look through
-        # all that was deleted there, again and again.
-        self._named_to = b""
+        # By the begin of a range of the index: every row before this place of it has been named to be let go. RocksDB
+        # would look through all that was deleted there, again and again.
+        self._named_to: dict[bytes, bytes] = {}
         self.last_delete = -1
 
     @property
     def awaits_deletes(self) -> bool:
-        """Whether windows that were let go are here still, since it has not read that they are gone."""
+        """Whether rows that were let go are here still, since it has not read that they are gone."""
         return self.position <= self.last_delete
 
     def rewind(self) -> None:
-        """Go back to what the store remembers, and name the windows again that are let go."""
-        self._named_to, self.last_delete = b"", -1
+        """Go back to what the store remembers, and name the rows again that are let go."""
+        self._named_to, self.last_delete = {}, -1
         super().rewind()
 
     def begin(self, topic_id: str, position: int) -> None:
         """Empty the store; nothing is left that a record could lack."""
-        self._lacking, self._named_to, self.last_delete = {}, b"", -1
+        self._lacking, self._named_to, self.last_delete = {}, {}, -1
         super().begin(topic_id, position)
         self._maybe_held = AddedKeys()
 
@@ -173,22 +173,37 @@ class ResultCopy(StoreCopy):
                 yield record
 
     def let_go(self) -> Iterator[ResultRecord]:
-        """Yield the records that delete the windows which stream time has left behind by what they are kept for.
+        """Yield the records that delete the rows which have passed.
 
-        The oldest come first, and none that it has named before, but the last one: see `name_again`.
+        Of windows those that stream time has left behind by what they are kept for, of others those that the clock
+        has. The oldest come first, and none that it has named before, but the last one: see `name_again`.
         """
-        if self._window is None or self.stream_ms is None:
-            return
-        # What ends just behind the last one is kept.
-        end = Int64.encode(self._window.last_let_go(self.stream_ms) + 1)
-        for entry in self.store.indexed(self._named_to, end):
-            self._named_to = entry
-            key = self._key_type.decode(entry[_DATE_BYTES:])
-            yield ResultRecord(self.topic, self.partition, self._key_type.text(key).encode(), None, [])
+        for begin, end in self._passed():
+            for entry in self.store.indexed(self._named_to.get(begin, begin), end):
+                self._named_to[begin] = entry
+                key = self._key_of(entry)
+                yield ResultRecord(self.topic, self.partition, self._key_type.text(key).encode(), None, [])
 
     def name_again(self) -> None:
-        """Have `let_go` begin with the oldest window again: those that it named could not be deleted."""
-        self._named_to = b""
+        """Have `let_go` begin with the oldest rows again: those that it named could not be deleted."""
+        self._named_to = {}
+
+    def _passed(self) -> Iterator[tuple[bytes, bytes]]:
+        """Yield the ranges of the index whose rows have passed."""
+        if self._window is not None and self.stream_ms is not None:
+            # What ends just behind the last one is kept.
+            yield b"", Int64.encode(self._window.last_let_go(self.stream_ms) + 1)
+        lapsing = self._declared.lapsing
+        if lapsing is not None:
+            second = self._declared.key.parts[1].type
+            for begin, end in lapsing.passed():
+                yield first_bytes(second, begin), first_bytes(second, end)
+
+    def _key_of(self, entry: bytes) -> KeyValue:
+        """Return the key of an entry of the index: see `_entry`."""
+        return (
+            self._declared.key.unturned(entry) if self._window is None else self._key_type.decode(entry[_DATE_BYTES:])
+        )
 
     def record(self, key: KeyValue, partition: int) -> ResultRecord | None:
         """Return the record that publishes a result again, None when the store has no such key.
@@ -259,7 +274,9 @@ class ResultCopy(StoreCopy):
                 self._entries[before] = False
             if now is not None and before != now:
                 self._entries[now] = True
-                self._named_to = min(self._named_to, now)
+                for begin, named in self._named_to.items():
+                    if begin <= now < named:
+                        self._named_to[begin] = now
 
     def _entry(self, key: KeyValue, encoded: bytes, result: Result | None) -> bytes | None:
         """Return what is in the index of a result, None when there is none: when its window ends, or its second part.

@@ -13,7 +13,7 @@ from runtime.kafka.ids import TopicDescription
 from runtime.keys import KeyValue
 from runtime.serving.local_view import LocalView
 from runtime.serving.view import EVERYTHING
-from runtime.serving.views import rankings_of, views_of
+from runtime.serving.views import parts_of, rankings_of, views_of
 from runtime.stores.memory import MemoryStores
 from runtime.stores.protocol import StateStores
 
@@ -47,6 +47,7 @@ class InMemory:
         copies: what is held.
         views: what is served, by store.
         rankings: where rows stand, by store.
+        parts: the rows of one second part, by store.
         now_ms: wall-clock time.
     """
 
@@ -64,6 +65,7 @@ class InMemory:
         self.copies = Copies(topology, self.stores, now_ms=lambda: self.now_ms)
         self.views: Mapping[str, LocalView] = views_of(self.copies)
         self.rankings = rankings_of(self.copies)
+        self.parts = parts_of(self.views)
         self.copies.assign(range(partitions))
         of_tables = {table.topic: 1 for table in topology.tables} | dict(table_partitions or {})
         topics = {store.topic: TopicDescription(TOPIC_ID, partitions) for store in topology.stores}

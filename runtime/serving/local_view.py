@@ -11,6 +11,7 @@ from runtime.declaration import Row, Store
 from runtime.keys import KeyType, KeyValue
 from runtime.results import Result
 from runtime.serving.view import PartitionStatus, Role, View, Watcher
+from runtime.stores.protocol import StateStore
 from runtime.windows import WINDOW_END, WINDOW_START, time_text
 
 
@@ -63,6 +64,10 @@ class LocalView(View):
             copy.is_followed,
             copy.topic_id,
         )
+
+    def opened(self, partition: int) -> StateStore | None:
+        """Return the store of a partition, None when it is not held."""
+        return self._stores.get(partition)
 
     def watch(self, watcher: Watcher) -> Callable[[], None]:
         self._watchers.append(watcher)

@@ -125,6 +125,11 @@ class View(ABC):
         return self.store.name
 
     @property
+    def names_by_text(self) -> bool:
+        """Whether the text of a key names its row among all, since the key is no column of the row by itself."""
+        return self.store.by_part
+
+    @property
     def pace_s(self) -> float:
         """How long those who follow a row wait until they take its changes, in seconds: 0 to have each at once."""
         return 0.0

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from runtime.copies.copies import Copies
 from runtime.serving.local_view import LocalView
+from runtime.serving.part_view import Parts
 from runtime.serving.ranked_view import RankedView
 from runtime.serving.rendered_view import RenderedView
 from runtime.serving.stored_view import StoredView
@@ -28,6 +31,15 @@ def rankings_of(copies: Copies) -> dict[str, RankedView]:
     for name, view in views.items():
         copies.follow(name, view)
     return views
+
+
+def parts_of(views: Mapping[str, LocalView]) -> dict[str, Parts]:
+    """Return views of the rows of one second part, of each store that is lapsing, by its name.
+
+    Args:
+        views: as `views_of` returns them.
+    """
+    return {name: Parts(view) for name, view in views.items() if view.store.lapsing is not None}
 
 
 def by_key(view: View) -> View:

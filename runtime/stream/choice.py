@@ -9,6 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import Final
 
+from aiokafka import TopicPartition
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -155,7 +156,8 @@ class Choice:
         generation = generations.current()
         reason = self._why_begin(spark, generations, generation, topics, plan)
         if generation is None or reason is not None:
-            work = self._begin(spark, generations, generation, topics, reason or "no checkpoint")
+            begin = self._begin_of(spark, generations, generation, topics, plan)
+            work = self._begin(spark, generations, generation, topics, begin, reason or "no checkpoint")
             delete_unnamed(root)
             # Before anything is read, which may fail: what came before was not this one's.
             self._failures.committed()
@@ -179,7 +181,7 @@ class Choice:
         return Origin(
             {topic: topics[topic].topic_id for topic in kept},
             self._store.version,
-            dict(self._topology.settings),
+            {**self._topology.settings, **self._store.settings},
             topics[self._store.topic].partitions,
             None if self._store.record.lattice or self._store.final else self._partitions(topics),
             self._store.record.state_form,
@@ -204,6 +206,12 @@ class Choice:
             return "no checkpoint"
         if plan is not None:
             return plan.reason
+        return self._trouble(spark, generations, generation, topics)
+
+    def _trouble(
+        self, spark: Spark, generations: Generations, generation: Generation, topics: Mapping[str, TopicDescription]
+    ) -> str | None:
+        """Return what is wrong with a generation, None when it can be worked on."""
         if (difference := generation.origin.difference(self._origin(topics))) is not None:
             return difference
         if self._failures.checkpoint_trouble is not None:
@@ -231,15 +239,42 @@ class Choice:
                 return f"partition {at.partition} of {at.topic} begins at {begin[at]}, and was read to {offset}"
         return None
 
+    def _begin_of(
+        self,
+        spark: Spark,
+        generations: Generations,
+        last: Generation | None,
+        topics: Mapping[str, TopicDescription],
+        plan: Plan | None,
+    ) -> Mapping[TopicPartition, int] | None:
+        """Return where a plan has a generation go on with the sources; None where all that they have is read again.
+
+        What is published at a commit holds every event up to there.
+        """
+        if plan is None or not plan.at_commit or last is None or self._trouble(spark, generations, last, topics):
+            return None
+        done = self._work(spark, generations, last, topics).log.done()
+        return None if done is None else done.ends
+
     def _begin(
         self,
         spark: Spark,
         generations: Generations,
         last: Generation | None,
         topics: Mapping[str, TopicDescription],
+        begin: Mapping[TopicPartition, int] | None,
         reason: str,
     ) -> Work:
-        """Begin a generation with whatever results are published as its seed."""
+        """Begin a generation with whatever results are published as its seed.
+
+        Args:
+            spark: the session.
+            generations: those of the store.
+            last: the one before, if there is one.
+            topics: those of the topology.
+            begin: see `_begin_of`.
+            reason: why, for people.
+        """
         origin = self._origin(topics)
         changed = last.origin.changed_topics(origin) if last is not None else []
         if self._store.topic in changed:
@@ -253,20 +288,27 @@ class Choice:
             work = self._work(spark, generations, generations.claim(0, origin, seeded=False), topics)
         else:
             joined = {table.topic for table in self._topology.joined(self._store).values()}
-            work = self._begin_with_seed(spark, generations, topics, tables_are_new=bool(joined & set(changed)))
+            work = self._begin_with_seed(spark, generations, topics, begin, tables_are_new=bool(joined & set(changed)))
         self._driver.begin(work.generation)
         generations.commit(work.generation)
         return work
 
     def _begin_with_seed(
-        self, spark: Spark, generations: Generations, topics: Mapping[str, TopicDescription], *, tables_are_new: bool
+        self,
+        spark: Spark,
+        generations: Generations,
+        topics: Mapping[str, TopicDescription],
+        begin: Mapping[TopicPartition, int] | None,
+        *,
+        tables_are_new: bool,
     ) -> Work:
         """Claim a generation, and read the results so far into its state; that publishes them as its results.
 
         Results that do not change stay as they are. Events that lie in them are passed over, or change nothing again.
         """
         self.checked()
-        begin = self._topics.events().begin
+        goes_on = begin is not None
+        begin = self._topics.events().begin if begin is None else begin
         before = self._work(spark, generations, Generation(0, "", self._origin(topics)), topics)
 
         def write_seed(published: DataFrame) -> Work:
@@ -281,7 +323,8 @@ class Choice:
             )
             work = self._work(spark, generations, generation, topics)
             if generation.seeded:
-                work.write_seed(self._upkeep.seed(work, results, tables_are_new=tables_are_new))
+                seed = self._upkeep.seed(work, results, tables_are_new=tables_are_new, goes_on=goes_on)
+                work.write_seed(seed)
             results.unpersist()
             return work
 

@@ -56,10 +56,18 @@ class Lateness:
 
 
 class Plan(NamedTuple):
-    """What to do at the next commit, and why."""
+    """What to do at the next commit, and why.
+
+    Attributes:
+        next: what.
+        reason: why, for people.
+        at_commit: whether a new generation goes on where the last one has committed; else it reads all that the sources
+            have once more, with what is published as its seed either way.
+    """
 
     next: Next
     reason: str
+    at_commit: bool = False
 
 
 class TablesAge:

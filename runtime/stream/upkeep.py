@@ -63,13 +63,21 @@ class Upkeep:
         """Return why a generation cannot be gone on with, None when it can."""
         return None
 
-    def seed(self, work: Work, published: DataFrame, *, tables_are_new: bool) -> DataFrame:  # noqa: ARG002
+    def seed(
+        self,
+        work: Work,
+        published: DataFrame,
+        *,
+        tables_are_new: bool,  # noqa: ARG002
+        goes_on: bool,  # noqa: ARG002
+    ) -> DataFrame:
         """Return the parts that a generation begins with.
 
         Args:
             work: the generation that begins.
             published: the results so far, as `runtime.spark.results.published` returns them.
             tables_are_new: whether tables that `rows` joins are being filled anew.
+            goes_on: whether it goes on where the last one has committed: no event before that is read again.
         """
         return work.seed_of(published)
 

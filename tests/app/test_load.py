@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -232,3 +233,14 @@ async def test_the_sample_of_the_words_makes_the_promised_counts(empty_broker: B
     lines = await _all_records(empty_broker.connection, LINES)
     counts = Counter(word for _, line in lines if line for word in line.decode().split())
     assert counts == {"hello": 2, "world": 1, "kafka": 3, "streams": 1, "summit": 1}
+
+
+async def test_an_event_may_be_of_some_days_ago(empty_broker: Broker, tmp_path: Path) -> None:
+    scores, before_ms = tmp_path / "scores", time.time_ns() // 1_000_000
+    scores.write_text('@-3d {"score": 1}\n{"score": 2}\n@-0d {"score": 3}\n')
+    await load(empty_broker.connection, LEADERBOARD, [(SCORE_EVENTS, scores)])
+    sent = {each.value: each.timestamp - before_ms for each in await all_records(empty_broker.connection, SCORE_EVENTS)}
+    day_ms = 86_400_000
+    assert -3 * day_ms <= sent[b'{"score": 1}'] < -2 * day_ms
+    assert 0 <= sent[b'{"score": 2}'] < day_ms
+    assert b'@-0d {"score": 3}' in sent, "it is no such stamp, and so a part of the record"

@@ -20,7 +20,9 @@ from runtime.declaration import Topology
 from runtime.description import describe
 from runtime.keys import KeyValue
 from runtime.measures import Measures
+from runtime.serving.part_view import Parts
 from runtime.serving.ranked_view import RankedView
+from runtime.serving.view import View
 from runtime.serving.views import by_key
 from tests.drivers.declared import leaderboard
 from tests.drivers.fake_view import RESTORING, FakeView, Rows
@@ -101,6 +103,8 @@ class Cluster:
         table_rows: of the topology's tables; others are empty.
         unfilled: the numbers of instances that have not read their tables yet.
         rankings: where rows of stores stand, by instance; by default no store has a ranking.
+        further: of other stores what is shown, by instance; by default nothing.
+        parts: the rows of one second part of keys, by instance; by default no store has them.
         nearest: whether a current copy answers where it is asked.
 
     Attributes:
@@ -120,6 +124,8 @@ class Cluster:
         table_rows: TableRows | None = None,
         unfilled: Collection[int] = (),
         rankings: Sequence[Mapping[str, RankedView]] = (),
+        further: Sequence[Mapping[str, View]] = (),
+        parts: Sequence[Mapping[str, Parts]] = (),
         *,
         nearest: bool = True,
     ) -> None:
@@ -142,15 +148,17 @@ class Cluster:
             members.append(HostMetadata(host, frozenset(active), frozenset(standby), runs_stream=number == 0))
         self.map = ClusterMap(tuple(members), partitions, generation=1)
         for number, host in enumerate(self.hosts):
-            empty = [FakeView(each, {}, partitions) for each in others]
+            given: Mapping[str, View] = further[number] if further else {}
+            empty = [FakeView(each, {}, partitions) for each in others if each.name not in given]
             for view in empty:
                 view.statuses = self.views[number].statuses
             components = Components(
                 topology=topology,
-                stores={view.store.name: by_key(view) for view in (self.views[number], *empty)},
+                stores={**{view.store.name: by_key(view) for view in (self.views[number], *empty)}, **given},
                 tables=unfilled_tables(topology) if number in unfilled else filled_tables(topology, table_rows or {}),
                 description=describe(topology),
                 rankings=rankings[number] if rankings else {},
+                parts=parts[number] if parts else {},
                 cluster=lambda: self.map,
                 host=host,
                 ready=lambda: self.not_ready,

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from runtime import Int64, Key, Limits, Store, Stream, Table, Text, Topology
 from topology.leaderboard.moderation import MODERATION_TABLE
+from topology.leaderboard.periods import Periods
 from topology.leaderboard.places import SPARE_FACTOR, Places
 from topology.leaderboard.ranks import PERSONAL_BEST
 from topology.leaderboard.shown import show
-from topology.leaderboard.topics import HIGH_SCORES, PLAYERS, PRODUCTS, SCORE_EVENTS
+from topology.leaderboard.topics import HIGH_SCORES, PERIOD_BOARDS, PLAYERS, PRODUCTS, SCORE_EVENTS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
 DEFAULT_LIMIT = 3
 STORE = "leader-boards"
+PERIOD_STORE = "period-boards"
 
 
 class ScoreEvents:
@@ -50,12 +53,51 @@ def upkeep(care: Care) -> Upkeep:
     return LeaderboardUpkeep(care) if care.store.name == STORE else Upkeep(care)
 
 
-def leaderboard(depth: int = 10, *, ranks: bool = False) -> Topology:
+def upkeep_with(periods: Periods) -> Callable[[Care], Upkeep]:
+    """Return what looks after the streams where there are boards of periods."""
+
+    def of(care: Care) -> Upkeep:
+        from topology.leaderboard.period_upkeep import PeriodUpkeep
+
+        return PeriodUpkeep(care, periods) if care.store.name == PERIOD_STORE else upkeep(care)
+
+    return of
+
+
+def period_boards(depth: int, periods: Periods) -> Store:
+    """Return the store of the boards of periods.
+
+    Args:
+        depth: see `leaderboard`.
+        periods: which ones.
+    """
+
+    def rows(events: DataFrame, players: DataFrame, products: DataFrame) -> DataFrame:
+        from topology.leaderboard.period_query import period_rows
+
+        return period_rows(events, players, products, periods.names)
+
+    return Store(
+        PERIOD_STORE,
+        topic=PERIOD_BOARDS,
+        rows=rows,
+        key=Key("product_id", Int64) / Key("period", Text),
+        values=Places(depth * SPARE_FACTOR),
+        show=show(depth),
+        limits=Limits(min(DEFAULT_LIMIT, depth), depth),
+        keys_only=True,
+        lapsing=periods.lapsing,
+        settings=periods.settings,
+    )
+
+
+def leaderboard(depth: int = 10, *, ranks: bool = False, periods: Periods | None = None) -> Topology:
     """Return the topology.
 
     Args:
         depth: the most entries that are served of a board; twice as many are kept.
         ranks: whether the best scores of each player are kept as well, and ranked.
+        periods: the periods that have boards beside those of all time, if any have.
     """
     named = {"name": Text}
     return Topology(
@@ -76,9 +118,10 @@ def leaderboard(depth: int = 10, *, ranks: bool = False) -> Topology:
                 limits=Limits(min(DEFAULT_LIMIT, depth), depth),
                 keys_only=True,
             ),
+            *([] if periods is None else [period_boards(depth, periods)]),
             *([PERSONAL_BEST] if ranks else []),
         ],
-        upkeep=upkeep,
+        upkeep=upkeep if periods is None else upkeep_with(periods),
         settings={"DEPTH": depth},
         about="The best scores of each product, with the names of now.",
     )

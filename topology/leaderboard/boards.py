@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import reduce
+from collections.abc import Mapping, Sequence
+from functools import partial, reduce
+from typing import Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -12,6 +13,8 @@ from runtime.spark.session import TASKS_BESIDE
 from topology.leaderboard.hiding import NOTHING_HIDDEN, Hiding
 from topology.leaderboard.places import LISTS, PLACES, entries_of, exploded, kept_of, relative
 from topology.leaderboard.surveys import Survey
+
+_LOST: Final = ("pending_lost", "hidden_lost")
 
 
 def merged(results: DataFrame, keys: Sequence[str]) -> DataFrame:
@@ -37,10 +40,7 @@ def merged(results: DataFrame, keys: Sequence[str]) -> DataFrame:
         *keys,
         "made",
         *(F.expr(entries_of("boards", name)).cast(PLACES).alias(name) for name in LISTS),
-        *(
-            F.expr(f"coalesce(array_max(transform(boards, board -> board.{name})), 0)").alias(name)
-            for name in ("pending_lost", "hidden_lost")
-        ),
+        *(F.expr(f"coalesce(array_max(transform(boards, board -> board.{name})), 0)").alias(name) for name in _LOST),
         F.expr("array_max(transform(boards, board -> board.topic))").alias("topic"),
     )
 
@@ -92,24 +92,62 @@ def seed(
         tables_are_new: whether known entries without a player or product become pending, since the tables are being
             filled anew. Else they are those of deleted ones, and left out.
     """
-    own = F.lit(hiding.topic_id)
-    of_topic = boards.withColumns({name: relative(F.col(name), "topic", own) for name in LISTS})
-    known = hiding.marked(_with_existence(_exploded(of_topic, keys), players, products))
+    known = hiding.marked(_with_existence(_exploded(_of_topic(boards, hiding), keys), players, products))
     left = known if tables_are_new else known.where("exists OR NOT was_known OR hidden")
     of_list = {"known": "exists AND NOT hidden", "pending": "NOT exists AND NOT hidden", "hidden": "hidden"}
-    lists = left.groupBy(*keys).agg(
-        *(
-            F.expr(f"max_by(entry, entry, {kept_of(name, kept)}) FILTER (WHERE {of})").alias(name)
-            for name, of in of_list.items()
-        )
-    )
+    lists = _lists(left, keys, of_list, kept)
     return boards.select(*keys, "made").join(lists, [*keys], "left")
+
+
+def going_on(
+    boards: DataFrame, keys: Sequence[str], players: DataFrame, products: DataFrame, kept: int, hiding: Hiding
+) -> DataFrame:
+    """Return the boards that a generation begins with which reads no event again: arguments as for `seed`.
+
+    All that the last one had is there: what was known stays so, whoever is deleted or hidden. A board that was full is,
+    and the scores that it dropped for that are as lost as before.
+
+    Returns:
+        The keys, `made, known, pending, hidden`, and `pending_lost, hidden_lost`: how many entries stand for those that
+        were lost, 0 for none.
+    """
+    entries = hiding.marked(_with_existence(_exploded(_of_topic(boards, hiding), keys), players, products))
+    of_list = {
+        "known": "was_known OR (exists AND NOT hidden)",
+        "pending": "NOT (was_known OR exists OR hidden)",
+        "hidden": "hidden AND NOT was_known",
+    }
+    joined = boards.select(*keys, "made", *_LOST).join(_lists(entries, keys, of_list, kept), [*keys], "left")
+    # As many are lost as before, also where places have become free: only their events could bring them back.
+    lost = {
+        f"{name}_lost": F.col(f"{name}_lost") + kept_of(name, kept) - F.coalesce(F.size(name), F.lit(0))
+        for name in ("pending", "hidden")
+    }
+    return joined.withColumns({name: F.when(F.col(name) > 0, of).otherwise(0) for name, of in lost.items()})
 
 
 def parts(boards: DataFrame, keys: Sequence[str]) -> DataFrame:
     """Return boards, as `seed` returns them, as the parts of a seed: see `places.exploded`."""
     made = [F.col(f"made.{name}").alias(f"made_{name}") for name in ("events", "newest_ms")]
     return exploded(boards.select(*keys, *made, *LISTS), keys)
+
+
+def parts_going_on(boards: DataFrame, keys: Sequence[str]) -> DataFrame:
+    """Return boards, as `going_on` returns them, as the parts of a seed.
+
+    Each entry counts, and so do those that were lost: no event comes again that would.
+    """
+    entries = parts(boards, keys).withColumn("part_weight", F.col("part_entry").isNotNull().cast("bigint"))
+    lost = [
+        boards.where(F.col(f"{name}_lost") > 0).select(
+            *keys,
+            F.lit(False).alias("part_known"),
+            F.lit(name == "hidden").alias("part_hidden"),
+            F.col(f"{name}_lost").cast("bigint").alias("part_weight"),
+        )
+        for name in ("pending", "hidden")
+    ]
+    return reduce(partial(DataFrame.unionByName, allowMissingColumns=True), lost, entries)
 
 
 def survey(
@@ -193,6 +231,28 @@ def _exploded(boards: DataFrame, keys: Sequence[str]) -> DataFrame:
         .agg(F.max("was_known").alias("was_known"), F.max("was_hidden").alias("was_hidden"))
     )
     return found.withColumn("was_hidden", F.col("was_hidden") & ~F.col("was_known"))
+
+
+def _of_topic(boards: DataFrame, hiding: Hiding) -> DataFrame:
+    """Return boards whose entries name a topic only where it is another one than that which is read now."""
+    own = F.lit(hiding.topic_id)
+    return boards.withColumns({name: relative(F.col(name), "topic", own) for name in LISTS})
+
+
+def _lists(entries: DataFrame, keys: Sequence[str], of_list: Mapping[str, str], kept: int) -> DataFrame:
+    """Return the best entries of each list: the keys and `LISTS`.
+
+    Args:
+        entries: the keys, `entry`, and what the conditions are about.
+        keys: see `merged`.
+        of_list: which entries a list has, as SQL.
+        kept: see `seed`.
+    """
+    best = (
+        F.expr(f"max_by(entry, entry, {kept_of(name, kept)}) FILTER (WHERE {of})").alias(name)
+        for name, of in of_list.items()
+    )
+    return entries.groupBy(*keys).agg(*best)
 
 
 def _with_existence(entries: DataFrame, players: DataFrame, products: DataFrame) -> DataFrame:

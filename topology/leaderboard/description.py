@@ -5,10 +5,11 @@ A test holds the steps to what is called when a query is made.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from runtime.description import Description, Node
-from topology.leaderboard.topics import HIGH_SCORES, PERSONAL_BESTS, PLAYERS, PRODUCTS, SCORE_EVENTS
+from topology.leaderboard.topics import HIGH_SCORES, PERIOD_BOARDS, PERSONAL_BESTS, PLAYERS, PRODUCTS, SCORE_EVENTS
 
 NODES: Final = (
     Node(SCORE_EVENTS, "stream", "stream, no key", 'stream, no key          {"score", "product_id", "player_id"}'),
@@ -86,8 +87,51 @@ RANKS_SUMMARY: Final = (
     f"{SUMMARY} Beside the boards, the best scores of each player on each product go to the topic personal-bests, and"
     " every instance holds them in the order of their ranks."
 )
+PERIODS_NODES: Final = (
+    Node("in periods", "step", "day, week, month", "an entry for each kept period", 1, "period_query.narrowed"),
+    Node(
+        "best per period",
+        "step",
+        "best of each",
+        "by product_id and period, the best entries; the floors are by both as well",
+        1,
+        "places.Places.aggregates",
+    ),
+    Node(PERIOD_BOARDS, "sink", "compacted", "compacted, by product id and period", 1, "places.Places.published"),
+    Node("store period-boards", "store", "by partition", "one board a product and period that is kept", 1),
+)
+PERIODS_FLOWS: Final = (
+    ("parse", "in periods"),
+    ("in periods", "best per period"),
+    ("best per period", PERIOD_BOARDS),
+    (PERIOD_BOARDS, "store period-boards"),
+    ("store period-boards", "queries"),
+)
+PERIODS_SUMMARY: Final = (
+    f"{SUMMARY} Beside the boards of all time, the best of each product in each day, week and month go to the topic"
+    " period-boards, until they are kept no longer."
+)
 *_BEFORE_QUERIES, _QUERIES = NODES
 WITH_RANKS: Final = Description(
     "leaderboard", (*_BEFORE_QUERIES, *RANKS_NODES, _QUERIES), (*FLOWS, *RANKS_FLOWS), RANKS_SUMMARY
 )
 """With the ranks of players."""
+WITH_PERIODS: Final = Description(
+    "leaderboard", (*_BEFORE_QUERIES, *PERIODS_NODES, _QUERIES), (*FLOWS, *PERIODS_FLOWS), PERIODS_SUMMARY
+)
+"""With the boards of periods."""
+
+
+def _lower(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
+    return tuple(replace(node, lane=node.lane + 1) for node in nodes)
+
+
+def described(*, ranks: bool, periods: bool) -> Description:
+    """Return the description, with the stores that are turned on."""
+    if not periods:
+        return WITH_RANKS if ranks else DESCRIPTION
+    if not ranks:
+        return WITH_PERIODS
+    nodes = (*_BEFORE_QUERIES, *PERIODS_NODES, *_lower(RANKS_NODES), _QUERIES)
+    summary = PERIODS_SUMMARY + RANKS_SUMMARY.removeprefix(SUMMARY)
+    return Description("leaderboard", nodes, (*FLOWS, *PERIODS_FLOWS, *RANKS_FLOWS), summary)

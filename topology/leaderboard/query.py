@@ -26,8 +26,13 @@ def score_rows(events: DataFrame, players: DataFrame, products: DataFrame) -> Da
     return join_tables(entries(events), players, products)
 
 
-def entries(events: DataFrame) -> DataFrame:
-    """Return usable events as entries of boards: `product_id, player_id, entry, at, hidden`; see `places.ENTRY`."""
+def entries(events: DataFrame, *others: str) -> DataFrame:
+    """Return usable events as entries of boards: `product_id, player_id, entry, at, hidden`; see `places.ENTRY`.
+
+    Args:
+        events: see `score_rows`.
+        others: further columns of them that stay.
+    """
     hidden = F.col("hidden") if "hidden" in events.columns else F.lit(False).alias("hidden")
     return with_player(events).select(
         "product_id",
@@ -43,16 +48,24 @@ def entries(events: DataFrame) -> DataFrame:
         ).alias("entry"),
         "at",
         hidden,
+        *others,
     )
 
 
-def join_tables(entered: DataFrame, players: DataFrame, products: DataFrame) -> DataFrame:
-    """Return entries with `known`: whether player and product exist. Left joins: nobody's score is lost by timing."""
+def join_tables(entered: DataFrame, players: DataFrame, products: DataFrame, *others: str) -> DataFrame:
+    """Return entries with `known`: whether player and product exist. Left joins: nobody's score is lost by timing.
+
+    Args:
+        entered: as `entries` returns them.
+        players: see `score_rows`.
+        products: see `score_rows`.
+        others: further columns of the entries that stay.
+    """
     player = F.broadcast(players.select(F.col("id").alias("player_id"), F.lit(True).alias("player_exists")))
     product = F.broadcast(products.select(F.col("id").alias("product_id"), F.lit(True).alias("product_exists")))
     joined = entered.join(player, "player_id", "left").join(product, "product_id", "left")
     known = F.col("player_exists").isNotNull() & F.col("product_exists").isNotNull()
-    return joined.select("product_id", "at", "entry", known.alias("known"), "hidden")
+    return joined.select("product_id", "at", "entry", known.alias("known"), "hidden", *others)
 
 
 def above_floor(events: DataFrame, floors: DataFrame, keys: Sequence[str]) -> DataFrame:

@@ -7,6 +7,7 @@ only rise, so an old one lets too much through and never too little.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from typing import Final
 
 import pyarrow as pa
@@ -59,7 +60,9 @@ class LeaderboardUpkeep(Upkeep):
 
     # A generation begins
 
-    def look_ahead(self, kafka: KafkaConnection, topics: Mapping[str, TopicDescription]) -> FirstLook:
+    def look_ahead(
+        self, kafka: KafkaConnection, topics: Mapping[str, TopicDescription]
+    ) -> AbstractContextManager[object]:
         """Look at the newest events while Spark starts."""
         self._look = FirstLook(kafka, topics)
         return self._look
@@ -73,10 +76,13 @@ class LeaderboardUpkeep(Upkeep):
             return "the last one ended in a backlog whose floors came from events that it had yet to read"
         return None
 
-    def seed(self, work: Work, published: DataFrame, *, tables_are_new: bool) -> DataFrame:
-        """Return the boards so far, without the entries of deleted players and products; hidden ones apart."""
+    def seed(self, work: Work, published: DataFrame, *, tables_are_new: bool, goes_on: bool) -> DataFrame:
+        """Return the boards so far; where all events come again without the entries of deleted players and products."""
         players, products = self._rows_of_now(work)
         merged, hiding = boards.merged(published, self._keys), self._hiding_now(work)
+        if goes_on:
+            state = boards.going_on(merged, self._keys, players, products, self._kept, hiding)
+            return boards.parts_going_on(state, self._keys)
         seed = boards.seed(merged, self._keys, players, products, self._kept, hiding, tables_are_new=tables_are_new)
         return boards.parts(seed, self._keys)
 

@@ -12,9 +12,11 @@ export class Game {
   #id;
   #entries = null;
   #lastEventId;
+  #period;
 
-  constructor(announcer) {
+  constructor(announcer, period) {
     this.#announcer = announcer;
+    this.#period = period;
   }
 
   get title() {
@@ -36,7 +38,7 @@ export class Game {
 
   /** Show what comes until `signal`. */
   run(signal, tell) {
-    const path = `leaderboard/${this.#id}/events?limit=${DEPTH}`;
+    const path = `leaderboard/${this.#id}/events?limit=${DEPTH}${this.#period.query}`;
     const told = (name, data, id) => {
       this.#lastEventId = id ?? this.#lastEventId;
       if (name === "board") this.#put(data);
@@ -83,7 +85,7 @@ export class Game {
     const entries = this.#entries;
     if (!entries) return;
     byId("game-empty").hidden = true;
-    if (!entries.length) this.explain("This game has no score of a known player yet. The first one shows here the moment it arrives.");
+    if (!entries.length) this.explain(`This game has no score of a known player${this.#period.text || " yet"}. The first one shows here the moment it arrives.`);
     if (entries.length) say(byId("game-title"), this.title);
     document.title = `${this.title} · Leaderboard`;
     byId("places").hidden = !entries.length;

@@ -26,9 +26,11 @@ export class Games {
   #paged = false;
   #after = [];
   #turn = new AbortController();
+  #period;
 
-  constructor(announcer) {
+  constructor(announcer, period) {
     this.#announcer = announcer;
+    this.#period = period;
     byId("search").addEventListener("input", () => this.#filter());
     byId("search-form").addEventListener("submit", (event) => this.#open(event));
     byId("page-first").addEventListener("click", () => this.#turnTo([]));
@@ -52,6 +54,12 @@ export class Games {
     return [...found];
   }
 
+  /** Begin with the boards of another period. */
+  begin() {
+    this.#after = [];
+    this.#forget();
+  }
+
   /** Show what comes until `signal`. */
   run(signal, tell) {
     return keepTrying(signal, (live) => this.#attempt(signal, live), tell);
@@ -63,8 +71,8 @@ export class Games {
   }
 
   async #attempt(signal, live) {
-    this.#count = await askJson("leaderboard/count?partial=true", { signal });
-    const paged = this.#count > LIVE_MOST;
+    await this.#renewCount(signal);
+    const paged = this.#count > LIVE_MOST || !this.#period.runs;
     if (paged !== this.#paged) this.#forget();
     this.#paged = paged;
     byId("pages").hidden = !paged;
@@ -79,13 +87,14 @@ export class Games {
       else if (name === "gone") this.#remove(data.productId);
       else if (name === "complete") this.#completed();
     };
-    return readEvents("leaderboard/events", { signal, lastEventId: this.#lastEventId, opened: live, told });
+    const path = `leaderboard/events${this.#period.query.replace("&", "?")}`;
+    return readEvents(path, { signal, lastEventId: this.#lastEventId, opened: live, told });
   }
 
   async #pages(signal, live) {
     while (!signal.aborted) {
       const after = this.#after.at(-1);
-      const path = `leaderboard?page_size=${PAGE_SIZE}${after === undefined ? "" : `&after=${after}`}`;
+      const path = `leaderboard?page_size=${PAGE_SIZE}${after === undefined ? "" : `&after=${after}`}${this.#period.query}`;
       const response = await ask(path, { signal });
       const boards = await jsonOf(response);
       if (after !== this.#after.at(-1)) continue;
@@ -98,8 +107,12 @@ export class Games {
       say(byId("page-text"), `Page ${this.#after.length + 1}, renewed every ${PAGE_EVERY_MS / 1000} seconds`);
       this.#turn = new AbortController();
       await pause(PAGE_EVERY_MS, AbortSignal.any([signal, this.#turn.signal]));
-      this.#count = await askJson("leaderboard/count?partial=true", { signal });
+      await this.#renewCount(signal);
     }
+  }
+
+  async #renewCount(signal) {
+    this.#count = await askJson(`leaderboard/count?partial=true${this.#period.query}`, { signal });
   }
 
   #turnTo(after) {
@@ -191,7 +204,7 @@ export class Games {
     const open = isId(text) && !this.#boards.has(text) ? `. Enter opens game ${text}` : "";
     say(byId("search-hint"), text ? `${shown ? plural(shown, "game") : "No game"}${here}${open}` : "");
     const none = !this.#boards.size && this.#complete;
-    say(byId("empty"), none ? "No game has a score yet. The first one shows here the moment it arrives." : "");
+    say(byId("empty"), none ? `No game has a score${this.#period.text || " yet"}. The first one shows here the moment it arrives.` : "");
     byId("empty").hidden = !none;
   }
 

@@ -13,6 +13,7 @@ import { Frame } from "./frame.js";
 import { Game } from "./game.js";
 import { Games, isId, linkTo } from "./games.js";
 import { Announcer } from "./entries.js";
+import { Period } from "./period.js";
 import { Players } from "./players.js";
 import { byId } from "./show.js";
 import { Stores } from "./stores.js";
@@ -22,8 +23,14 @@ const TITLE = "Leaderboard";
 
 readAsText("productId", "playerId");
 const announcer = new Announcer(byId("announcer"));
-const games = new Games(announcer);
-const game = new Game(announcer);
+const period = new Period(() => {
+  announcer.clear();
+  games.begin();
+  if (views.shown.name === "game") game.open(views.shown.id, games.nameOf(views.shown.id));
+  views.feed(true);
+});
+const games = new Games(announcer, period);
+const game = new Game(announcer, period);
 const players = new Players(announcer, (text) => games.playersNamed(text), isId);
 const stores = new Stores(TITLE);
 const cluster = new Cluster("leaderboard_score_events_total", "Scores read");
@@ -49,6 +56,7 @@ const views = new Views(frame, {
   },
   open: (view) => {
     announcer.clear();
+    period.show(view.name === "games" || view.name === "game");
     if (view.name === "game") game.open(view.id, games.nameOf(view.id));
     else if (view.name === "players") players.open(view.id, view.on);
     else stores.open(view);

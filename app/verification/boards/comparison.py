@@ -71,6 +71,7 @@ class Comparison(NamedTuple):
         differences: what differs, by what it is about; the same thing has the same key in every look.
         gone: served places, and ranks, that no event of the topic explains, where events are gone.
         ranks: how many ranks of players are expected; None where none are kept.
+        periods: of how many periods the boards were compared; None where none has boards.
     """
 
     boards: int
@@ -78,6 +79,17 @@ class Comparison(NamedTuple):
     differences: dict[tuple[str, str], Difference]
     gone: int
     ranks: int | None = None
+    periods: int | None = None
+
+    def with_periods(self, compared: Mapping[str, Comparison]) -> Comparison:
+        """Return the comparison of boards with those of periods, by what each period is called."""
+        differences = dict(self.differences)
+        for period, found in compared.items():
+            for (url, about), difference in found.differences.items():
+                what = f"of {period} {difference.what}"
+                differences[url, f"{period} {about}"] = difference._replace(what=what)
+        gone = self.gone + sum(found.gone for found in compared.values())
+        return self._replace(differences=differences, gone=gone, periods=len(compared))
 
     def with_ranks(self, ranks: int, differences: dict[tuple[str, str], Difference], gone: int) -> Comparison:
         """Return the comparison of boards with that of ranks: arguments as the attributes of both."""

@@ -31,6 +31,11 @@ logger = logging.getLogger(__name__)
 
 _TOPICS: Final = (SCORE_EVENTS, PLAYERS, PRODUCTS)
 
+PERIODS: Final = ("day", "week", "month")
+_FIRST_MS: Final = -62_135_596_800_000
+_LAST_MS: Final = 253_402_300_799_999
+"""The years 1 to 9999: what is from before or after lies in no period."""
+
 _WHERE: Final = ("timestamp_ms bigint", "partition int", "offset bigint")
 _SCORES_SCHEMA: Final = ", ".join(("product_id bigint", "player_id bigint", "score double", *_WHERE))
 """Judged score events; one that cannot be used has nulls for its ids and its score."""
@@ -117,6 +122,24 @@ class Expectation:
             boards.setdefault(row.product_id, []).append(place)
         assert numbers is not None
         return Expected({of: tuple(board) for of, board in boards.items()}, numbers.events, numbers.unusable)
+
+    def periods(self) -> dict[tuple[str, str], dict[int, Board]]:
+        """Return the boards of each day, week and month in UTC, by its name and its first day, of what has been read.
+
+        Raises:
+            QueryFailed: Spark could not compute them.
+        """
+        boards: dict[tuple[str, str], dict[int, Board]] = {}
+        with translated():
+            scores = self._judged(SCORE_EVENTS).where("score IS NOT NULL")
+            dated = scores.where(F.col("timestamp_ms").between(_FIRST_MS, _LAST_MS))
+            for name in PERIODS:
+                begin = F.date_trunc(name, F.timestamp_millis("timestamp_ms")).cast("date").cast("string")
+                for row in self._best(dated.withColumn("begin", begin), "begin").collect():
+                    place = Place(row.score, row.player_id, row.player_name, row.game_name)
+                    of = boards.setdefault((name, row.begin), {})
+                    of[row.product_id] = (*of.get(row.product_id, ()), place)
+        return boards
 
     def ranks(self) -> dict[int, list[Rank]]:
         """Return the ranks of all players on each product, of what has been read.
@@ -226,14 +249,19 @@ class Expectation:
         best = scores.withColumn("nth", F.row_number().over(of_player)).where("nth = 1")
         return best.join(players, "player_id").join(products, "product_id").orderBy("product_id", *order)
 
-    def _best(self, scores: DataFrame) -> DataFrame:
-        """Return the best places of each product, in order: the higher score, then the earlier record."""
+    def _best(self, scores: DataFrame, *of: str) -> DataFrame:
+        """Return the best places of each product, in order: the higher score, then the earlier record.
+
+        Args:
+            scores: usable events.
+            of: columns of them; each product has a board for each of what is in these.
+        """
         players = self._table(PLAYERS).select(F.col("id").alias("player_id"), F.col("name").alias("player_name"))
         products = self._table(PRODUCTS).select(F.col("id").alias("product_id"), F.col("name").alias("game_name"))
-        ranking = Window.partitionBy("product_id").orderBy(F.desc("score"), "timestamp_ms", "partition", "offset")
+        ranking = Window.partitionBy("product_id", *of).orderBy(F.desc("score"), "timestamp_ms", "partition", "offset")
         placed = scores.join(players, "player_id").join(products, "product_id")
         placed = placed.withColumn("place", F.row_number().over(ranking)).where(F.col("place") <= self._depth)
-        return placed.orderBy("product_id", "place")
+        return placed.orderBy(*of, "product_id", "place")
 
     def _table(self, topic: str) -> DataFrame:
         """Return the rows that exist: `id, name`.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 
-from app.verification.boards.comparison import Names, Served, compare
+from app.verification.boards.comparison import Comparison, Names, Served, compare
 from app.verification.boards.expected import Expectation
 from app.verification.boards.ranks import RanksCompared, compare_ranks
 from app.verification.boards.report import Result
@@ -38,9 +38,27 @@ class BoardLooks:
         logger.info("boards of %d score events computed in %.1f s", expected.events, time.monotonic() - began_s)
         answers = self._instances.ask()
         comparison = compare(expected.boards, answers, self._depth, self._names(answers))
+        if names := self._instances.have_periods():
+            comparison = comparison.with_periods(self._periods(names))
         if self._instances.have_ranks():
             comparison = comparison.with_ranks(*self._ranks(answers))
         return Result(comparison, expected.events, expected.unusable, dict(self._expectation.lost))
+
+    def _periods(self, names: list[str]) -> dict[str, Comparison]:
+        """Return the comparison of each period that is kept and has scores, by what it is called."""
+        compared: dict[str, Comparison] = {}
+        passed: set[str] = set()
+        # The newest first: what comes before one that is kept no longer is not kept either.
+        for (name, begin), boards in sorted(self._expectation.periods().items(), reverse=True):
+            if name not in names or name in passed:
+                continue
+            answers = self._instances.ask_for_period(name, begin)
+            if answers is None:
+                passed.add(name)
+            else:
+                compared[f"{name} {begin}"] = compare(boards, answers, self._depth, self._names(answers))
+        logger.info("boards of %d periods compared", len(compared))
+        return compared
 
     def _ranks(self, answers: list[Served]) -> RanksCompared:
         expected = self._expectation.ranks()

@@ -68,6 +68,7 @@ class Result(NamedTuple):
             "boards": self.comparison.boards,
             "entries": self.comparison.entries,
             **({} if self.comparison.ranks is None else {"ranks": self.comparison.ranks}),
+            **({} if self.comparison.periods is None else {"periods": self.comparison.periods}),
             "score_events": self.events,
             "unusable": self.unusable,
             "lost_before": {str(partition): first for partition, first in sorted(self.lost.items())},

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from app.errors import SetupError
 from app.verification.asking import Asking
 from app.verification.boards.comparison import Place, Served
+from app.verification.boards.expected import PERIODS
 from app.verification.boards.ranks import Rank, ServedRanks
 
 _SHOWN: Final = 200
@@ -43,6 +44,7 @@ class _Rank(BaseModel):
 
 
 _RANKS: Final = TypeAdapter(list[_Rank])
+_PERIODS_STORE: Final = "period-boards"
 _RANKS_STORE: Final = "personal-bests"
 _PAGE_SIZE: Final = 1000
 _BOARDS: Final = TypeAdapter(dict[str, list[_Entry]])
@@ -70,6 +72,25 @@ class Instances(Asking):
             SetupError: one refuses, or answers with something that is no leaderboard.
         """
         return [self._ask(url) for url in self._urls]
+
+    def have_periods(self) -> list[str]:
+        """Return of which periods they have boards; raises as `ask` does."""
+        url = self._urls[0]
+        if all(store["name"] != _PERIODS_STORE for store in self.get(url, "/stores").json()):
+            return []
+        return [name for name in PERIODS if self.get(url, f"/leaderboard/count?period={name}", none=404).is_success]
+
+    def ask_for_period(self, name: str, begin: str) -> list[Served] | None:
+        """Return the boards of a period that each serves now, None when one keeps them no longer; raises as `ask`.
+
+        Args:
+            name: day, week or month.
+            begin: its first day, `YYYY-MM-DD`.
+        """
+        query = f"&period={name}&at={begin}"
+        if any(self.get(url, f"/leaderboard/count?{query[1:]}", none=404).status_code == 404 for url in self._urls):
+            return None
+        return [self._ask(url, query) for url in self._urls]
 
     def have_ranks(self) -> bool:
         """Return whether they rank players; raises as `ask` does."""
@@ -108,9 +129,9 @@ class Instances(Asking):
             path = None if link is None else link["url"]
         return found
 
-    def _ask(self, url: str) -> Served:
-        body = self.get(url, f"/leaderboard?limit={self._depth}").content
-        count = self.get(url, "/leaderboard/count").content
+    def _ask(self, url: str, of_period: str = "") -> Served:
+        body = self.get(url, f"/leaderboard?limit={self._depth}{of_period}").content
+        count = self.get(url, f"/leaderboard/count{of_period.replace('&', '?', 1)}").content
         try:
             fields = json.loads(body, object_pairs_hook=_each_once, parse_constant=_refuse)
             found = _BOARDS.validate_python(fields)

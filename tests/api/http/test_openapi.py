@@ -18,13 +18,13 @@ from tests.drivers.cluster import Cluster
 from tests.drivers.ranks import RankedInstances
 
 ROUTES = {
-    "/leaderboard": {"200", "400", "500", "503"},
-    "/leaderboard/count": {"200", "400", "500", "503"},
+    "/leaderboard": {"200", "400", "404", "500", "503"},
+    "/leaderboard/count": {"200", "400", "404", "500", "503"},
     "/leaderboard/count/local": {"200", "400", "500", "503"},
     "/leaderboard/{productId}": {"200", "304", "400", "404", "500", "503"},
-    "/leaderboard/{from}/{to}": {"200", "400", "500", "503"},
-    "/leaderboard/events": {"200", "400", "500"},
-    "/leaderboard/{productId}/events": {"200", "400", "500"},
+    "/leaderboard/{from}/{to}": {"200", "400", "404", "500", "503"},
+    "/leaderboard/events": {"200", "400", "404", "500"},
+    "/leaderboard/{productId}/events": {"200", "400", "404", "500"},
     "/stores": {"200", "500"},
     "/stores/leader-boards": {"200", "500"},
     "/stores/leader-boards/events": {"200", "400", "500"},

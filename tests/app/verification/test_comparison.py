@@ -148,3 +148,11 @@ def test_the_text_shows_the_first_differences_and_the_json_all() -> None:
         "lost_before": {"1": 5},
         "entries_not_in_the_topic": 0,
     }
+
+
+def test_what_differs_in_a_period_says_so_and_is_told_apart_from_the_boards_of_all_time() -> None:
+    periods = {"day 2026-11-25": found({6: (A, B)}, {6: (A,)}), "week 2026-11-23": found({6: (A,)}, {6: (A,)})}
+    comparison = found({6: (A, B)}, {6: (A,)}).with_periods(periods)
+    assert what(comparison) == [(6, "differs"), (6, "of day 2026-11-25 differs")]
+    assert comparison.periods == 2
+    assert json.loads(Result(comparison, 9, 1, {}).json())["periods"] == 2

@@ -22,7 +22,7 @@ MANY = 450
 @pytest.fixture(autouse=True)
 def in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have windows looked for without a pause."""
-    monkeypatch.setattr(republisher, "_LOOK_FOR_WINDOWS_EVERY_S", 0.01)
+    monkeypatch.setattr(republisher, "_LOOK_FOR_PASSED_EVERY_S", 0.01)
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ async def _until(
     """Have windows deleted by `publish` until something holds."""
     keeper = Republisher(windows.copies, publish)
     keeper.set_partitions(windows.all_partitions)
-    task = asyncio.create_task(keeper.let_windows_go())
+    task = asyncio.create_task(keeper.let_rows_go())
     try:
         async with asyncio.timeout(UNHURRIED_S):
             await eventually(done)

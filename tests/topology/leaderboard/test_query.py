@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -170,6 +171,46 @@ class TestGenerations:
         assert floors == {1: old[1].known[-1].score}
         without = driver(products=(1, 2), depth=5, seed=seed).boards(scores)
         assert known(driver(products=(1, 2), depth=5, seed=seed, floors=floors).boards(scores)) == known(without)
+
+    @pytest.mark.parametrize("unknown", [0, 1, 3])
+    def test_a_generation_that_goes_on_has_the_boards_of_one_that_never_ended(
+        self, driver: MakeDriver, unknown: int
+    ) -> None:
+        seeded = random.Random(13 + unknown)
+        scores = numbered(Score(seeded.randrange(50), seeded.randrange(1, 4 + unknown)) for _ in range(60))
+        make = driver()
+        state = make.merged(make.boards(scores[:40]))
+        seed = published_boards.going_on(state, BOARD_KEY, *make.tables(), make.kept, make.hiding)
+        store = replace(make.store, seed=published_boards.parts_going_on(seed, BOARD_KEY))
+        records = [(score.value, score.partition, score.offset, score.at_ms) for score in scores[40:]]
+        assert store.results(records)[1].values == make.boards(scores)[1]
+
+    def test_what_was_known_and_what_was_lost_stays_so_when_a_generation_goes_on(self, driver: MakeDriver) -> None:
+        scores = numbered([*(Score(score, 1) for score in range(10)), *(Score(score, 7) for score in range(20, 26))])
+        now = driver(players=(7,))
+        before = driver().boards(scores)
+        assert before[1].pending_lost == 2
+        seed = published_boards.going_on(now.merged(before), BOARD_KEY, *now.tables(), now.kept, now.hiding)
+        [board] = replace(now.store, seed=published_boards.parts_going_on(seed, BOARD_KEY)).results([]).values()
+        assert [entry.player_id for entry in board.values.known] == [7, 7, 7, 7]
+        assert board.values.pending_lost == 2
+
+    def test_what_was_hidden_and_lost_stays_so_and_what_is_lifted_comes_back_when_a_generation_goes_on(
+        self, driver: MakeDriver
+    ) -> None:
+        cheats = frozenset({HiddenPlayer(1), HiddenPlayer(3)})
+        before = driver(depth=1, hidden=Hidden(cheats))
+        scores = numbered([*(Score(score, 1) for score in range(25)), Score(30, 3), Score(3, 2)])
+        old = before.boards(scores)
+        assert (len(old[1].hidden), old[1].hidden_lost) == (20, 6)
+        # Player 3 is lifted, and player 2 hidden by now.
+        now = driver(depth=1, hidden=Hidden(frozenset({HiddenPlayer(1), HiddenPlayer(2)})))
+        seed = published_boards.going_on(now.merged(old), BOARD_KEY, *now.tables(), now.kept, now.hiding)
+        [board] = replace(now.store, seed=published_boards.parts_going_on(seed, BOARD_KEY)).results([]).values()
+        # Known ones stay: a board that was full is, or its floor would let nothing better through.
+        assert [entry.player_id for entry in board.values.known] == [3, 2]
+        assert {entry.player_id for entry in board.values.hidden} == {1}
+        assert board.values.hidden_lost == 6
 
     def test_a_seed_leaves_out_entries_of_deleted_players(self, driver: MakeDriver) -> None:
         old = driver().boards(numbered([Score(9, 1), Score(8, 2)]))

@@ -1,0 +1,184 @@
+"""Boards of days, weeks and months on a real broker and real Spark, with a clock that the test sets."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from app.java.broker import Broker
+from tests.drivers.clocked_instance import Clock, ClockedInstance
+from tests.drivers.periods import DatedScores, period
+from tests.drivers.producer import Inputs
+from tests.drivers.topic_reader import read_topic
+from tests.waiting import wait_until
+from topology.leaderboard.topics import PERIOD_BOARDS
+
+DAY_MS = 86_400_000
+NOW_MS = (time.time_ns() // (DAY_MS * 1_000_000) - 200) * DAY_MS + DAY_MS // 2
+"""Noon of a day some time ago: the broker refuses records of what is the future to it."""
+SEED = 20261127
+PLAYERS = {player: f"Player {player}" for player in range(1, 30)}
+PRODUCTS = {product: f"Game {product}" for product in range(1, 8)}
+
+
+class World:
+    """Topics with players and products, and scores of many days."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.scores = DatedScores(broker.connection, PLAYERS, PRODUCTS)
+        self.random = random.Random(SEED)
+        inputs = Inputs(broker.connection)
+        inputs.create_topics()
+        inputs.players(PLAYERS)
+        inputs.products(PRODUCTS)
+
+    def send(self, count: int, first_ms: int, last_ms: int) -> None:
+        """Send distinct scores of a stretch of time, in any order."""
+        taken = len(self.scores.scores)
+        self.scores.send(
+            (
+                self.random.randrange(1_000_000) + (taken + number) / 1_000_000,
+                self.random.randrange(1, 35),
+                self.random.randrange(1, 9),
+                self.random.randrange(first_ms, last_ms),
+            )
+            for number in range(count)
+        )
+
+    def has_published(self, keys: set[str]) -> bool:
+        """Return whether these are the keys of the boards that are on their topic."""
+        return self.published() == keys
+
+    def published(self) -> set[str]:
+        """Return the keys of the boards of periods that are on their topic."""
+        last = {record.key.decode(): record.value for record in read_topic(self.broker.connection, PERIOD_BOARDS)}
+        return {key for key, value in last.items() if value is not None}
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    # Retention goes by the time of records, and these are old.
+    with Broker(tmp_path / "kafka", settings={"log.retention.ms": "-1"}) as broker:
+        yield World(broker)
+
+
+@pytest.fixture
+def clock(tmp_path: Path) -> Clock:
+    clock = Clock(tmp_path / "clock")
+    clock.set(NOW_MS)
+    return clock
+
+
+def served(instance: ClockedInstance, name: str, at: str, limit: int = 3) -> Any:
+    """Return the boards of a period, or the status."""
+    return instance.json_of(f"/leaderboard?limit={limit}&period={name}&at={at}")
+
+
+def is_served(instance: ClockedInstance, name: str, at: str, expected: Any) -> bool:
+    return bool(served(instance, name, at) == expected)
+
+
+def wait_for_periods(instance: ClockedInstance, world: World, kept: dict[str, str]) -> None:
+    """Wait until the boards of every period are as they have to be, those of before `kept` not there."""
+    for name, begin in sorted(world.scores.periods()):
+        expected = world.scores.boards(name, begin) if begin >= kept[name] else 404
+        wait_until(partial(is_served, instance, name, begin, expected), f"{name} {begin}: {expected}")
+
+
+def kept_from(now_ms: int, days: int = 8, weeks: int = 5, months: int = 13) -> dict[str, str]:
+    """Return the first day of the oldest period of each name that is kept."""
+    month = int(period("month", now_ms)[:4]) * 12 + int(period("month", now_ms)[5:7]) - 1 - months
+    return {
+        "day": period("day", now_ms - days * DAY_MS),
+        "week": period("week", now_ms - 7 * weeks * DAY_MS),
+        "month": f"{month // 12}-{month % 12 + 1:02}-01",
+    }
+
+
+def test_the_boards_of_every_period_are_those_of_its_events(world: World, clock: Clock, tmp_path: Path) -> None:
+    now_ms = NOW_MS
+    world.send(2_000, now_ms - 500 * DAY_MS, now_ms)
+    world.send(500, now_ms - 10 * DAY_MS, now_ms)
+    with ClockedInstance(tmp_path / "instance", world.broker.bootstrap_servers, clock) as instance:
+        instance.wait_for_real_time()
+        wait_for_periods(instance, world, kept_from(now_ms))
+        # Late ones, those of periods that are not kept, and some of the future.
+        world.send(300, now_ms - 30 * DAY_MS, now_ms + 40 * DAY_MS)
+        world.send(20, now_ms - 800 * DAY_MS, now_ms - 700 * DAY_MS)
+        wait_for_periods(instance, world, kept_from(now_ms))
+        instance.wait_for_boards(world.scores.all_boards())
+        # Each way to ask, and what stands beside the rows.
+        begin = period("week", now_ms)
+        expected = world.scores.boards("week", begin, 10)
+        assert served(instance, "week", period("day", now_ms), 10) == expected
+        assert instance.json_of("/leaderboard?period=week&limit=10") == expected
+        assert instance.json_of("/leaderboard/count?period=week") == len(expected)
+        product = next(iter(expected))
+        assert instance.json_of(f"/leaderboard/{product}?period=week&limit=10") == expected[product]
+        some = {product: board for product, board in expected.items() if 2 <= int(product) <= 4}
+        assert instance.json_of("/leaderboard/2/4?period=week&limit=10") == some
+        assert (
+            instance.json_of(f"/leaderboard/{product}?period=all&at=2020-01-01&limit=10")
+            == (world.scores.all_boards(10)[product])
+        )
+        page = instance.get("/leaderboard?period=week&page_size=2")
+        assert list(page.json()) == list(expected)[:2]
+        assert f"at={begin}" in page.headers["link"]
+        one = instance.get(f"/leaderboard/{product}?period=day")
+        tag = one.headers["etag"]
+        assert instance.get(f"/leaderboard/{product}?period=day", **{"If-None-Match": tag}).status_code == 304
+        gone = instance.get(f"/leaderboard/1?period=day&at={period('day', now_ms - 9 * DAY_MS)}")
+        assert (gone.status_code, gone.json()["type"]) == (404, "urn:problem-type:leaderboard:period-has-passed")
+        # After a kill the same, without reading anything again.
+        instance.kill()
+        world.send(100, now_ms - DAY_MS, now_ms)
+        instance.start()
+        instance.wait_for_real_time()
+        wait_for_periods(instance, world, kept_from(now_ms))
+
+
+def test_what_has_passed_leaves_state_store_and_topic(world: World, clock: Clock, tmp_path: Path) -> None:
+    """A hundred days go by, some of them with events while the instance looks on."""
+    start_ms = NOW_MS
+    world.send(1_000, start_ms - 20 * DAY_MS, start_ms)
+    kept = {"PERIODS_KEPT": "day=3,week=2,month=1"}
+    with ClockedInstance(tmp_path / "instance", world.broker.bootstrap_servers, clock, **kept) as instance:
+        instance.wait_for_real_time()
+        keys: set[str] = set()
+        for days in (1, 9, 100):
+            now_ms = start_ms + days * DAY_MS
+            clock.set(now_ms)
+            first = kept_from(now_ms, 3, 2, 1)
+            world.send(200, now_ms - 12 * DAY_MS, now_ms)
+            wait_for_periods(instance, world, first)
+            keys = {
+                f"{product}/{name}/{begin}"
+                for name, begin in world.scores.periods()
+                if begin >= first[name]
+                for product in {of for _, _, of, at in world.scores.scores if period(name, at) == begin}
+            }
+            wait_until(partial(world.has_published, keys), f"after {days} days the topic has what is kept")
+            rows = instance.json_of("/stores/period-boards/count")
+            kept_ones = [(name, begin) for name, begin in world.scores.periods() if begin >= first[name]]
+            assert rows == sum(len(world.scores.boards(name, begin)) for name, begin in kept_ones)
+            instance.wait_for_log("have passed", times=1)
+        # Beside those of all time, one a product.
+        in_state = len(keys) + len({product for _, _, product, _ in world.scores.scores})
+        wait_until(lambda: state_rows(instance) == in_state, f"the state has {in_state} boards")
+        assert "a new generation begins" in instance.log()
+        instance.wait_for_boards(world.scores.all_boards())
+
+
+def state_rows(instance: ClockedInstance) -> int:
+    """Return how many boards Spark's state has, as the last batches said."""
+    families = text_string_to_metric_families(instance.get("/metrics").text)
+    samples = [sample for family in families for sample in family.samples]
+    return int(sum(each.value for each in samples if each.name == "leaderboard_stream_state_rows"))

@@ -1,0 +1,87 @@
+"""What the boards of periods need while their stream runs, beside what all boards do: those that pass have to go.
+
+A period that has passed leaves the state by a new generation, which goes on where the last one has committed and begins
+without it. Until then its events are left out by the query.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from runtime.kafka.connection import KafkaConnection
+from runtime.kafka.ids import TopicDescription
+from runtime.stream.plan import Next, Plan
+from runtime.stream.upkeep import Care
+from runtime.stream.work import Work
+from topology.leaderboard.period_query import by_product, narrowed
+from topology.leaderboard.periods import Periods, is_kept
+from topology.leaderboard.upkeep import LeaderboardUpkeep
+
+_KEPT_FROM: Final = "kept-from"
+"""In a generation's directory: the oldest period of each name that its state has, as JSON."""
+_AFTER_MS: Final = 3_600_000
+"""So long after a period has passed its board leaves the state: the first minutes of a day have enough to do."""
+
+
+class PeriodUpkeep(LeaderboardUpkeep):
+    """Looks after floors by product and period, after tables, and after periods that pass.
+
+    Args:
+        care: what it looks at.
+        periods: which periods have boards.
+    """
+
+    def __init__(self, care: Care, periods: Periods) -> None:
+        super().__init__(care)
+        self._periods = periods
+        self._kept_from: dict[str, str] = {}
+        self._seeded_from: dict[str, str] | None = None
+
+    def look_ahead(
+        self,
+        kafka: KafkaConnection,  # noqa: ARG002
+        topics: Mapping[str, TopicDescription],  # noqa: ARG002
+    ) -> AbstractContextManager[object]:
+        """Look at nothing: the newest events say nothing of the days before."""
+        return nullcontext()
+
+    def seed(self, work: Work, published: DataFrame, *, tables_are_new: bool, goes_on: bool) -> DataFrame:
+        """Return the boards so far of periods that are kept."""
+        self._seeded_from = self._periods.cutoffs()
+        kept = published.where(is_kept(F.col("period"), self._seeded_from))
+        return super().seed(work, kept, tables_are_new=tables_are_new, goes_on=goes_on)
+
+    def begun(self, work: Work, *, anew: bool) -> None:
+        """Note which generation is worked on, and what its state has."""
+        super().begun(work, anew=anew)
+        seeded_from, self._seeded_from = self._seeded_from, None
+        directory, name = work.generations.directory, f"{work.generation.name}/{_KEPT_FROM}"
+        if anew:
+            self._kept_from = seeded_from or self._periods.cutoffs()
+            directory.write_text(name, json.dumps(self._kept_from))
+        else:
+            # Without it, a process ended between: then the boards that it began with are not known.
+            self._kept_from = json.loads(directory.read_text(name) or "{}")
+
+    def narrow(self, events: DataFrame) -> DataFrame:
+        """Leave out events of periods that are not kept, and below the floors of all their boards; mark hidden ones."""
+        floors = None if self._floors is None else by_product(self._floors)
+        above = narrowed(events, self._periods.names, self._periods.cutoffs(), floors)
+        return above if self._hiding is None else self._hiding.events_marked(above)
+
+    def plan(self, work: Work, joined: Mapping[str, DataFrame], events: int) -> Plan | None:
+        """Have periods that have passed leave the state; else as for all boards."""
+        now = self._periods.cutoffs(_AFTER_MS)
+        if any(first > self._kept_from.get(name, "") for name, first in now.items()):
+            return Plan(Next.NEW_GENERATION, f"boards of periods before {_listed(now)} have passed", at_commit=True)
+        return super().plan(work, joined, events)
+
+
+def _listed(cutoffs: Mapping[str, str]) -> str:
+    return ", ".join(first for _, first in sorted(cutoffs.items()))

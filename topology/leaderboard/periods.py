@@ -1,0 +1,198 @@
+"""Periods: days, weeks and months in UTC, each with a board of its own.
+
+A period is a text, its name and the day that it begins with: `day/2026-11-25`, `week/2026-11-23` (a Monday),
+`month/2026-11-01`. Those of one name are in order of time. In which periods an instant lies is spelled here twice, once
+in each language, and a property test holds the two to each other.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from runtime.lapsing import Lapsing
+from runtime.types import FIRST_MS, LAST_MS
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+DAY: Final = "day"
+WEEK: Final = "week"
+MONTH: Final = "month"
+NAMES: Final = (DAY, WEEK, MONTH)
+ALL: Final = "all"
+"""The period that is all time: the board that a product has in any case."""
+KEPT: Final[Mapping[str, int]] = {DAY: 8, WEEK: 5, MONTH: 13}
+"""How many past ones of each stay."""
+KEPT_MOST: Final = 1_000
+
+_DAY_MS: Final = 86_400_000
+_EPOCH: Final = date(1970, 1, 1)
+_THURSDAY: Final = 3
+"""The day of the week of 1970-01-01; weeks begin on Monday, 0."""
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def date_of(at_ms: int) -> date:
+    """Return the day in UTC that an instant lies in.
+
+    Args:
+        at_ms: in milliseconds from 1970, of the years 1 to 9999.
+    """
+    return _EPOCH + timedelta(days=at_ms // _DAY_MS)
+
+
+def begin_of(name: str, day: date) -> date:
+    """Return the first day of the period of a name that a day lies in.
+
+    >>> begin_of(WEEK, date(2026, 11, 25)), begin_of(MONTH, date(2024, 2, 29))
+    (datetime.date(2026, 11, 23), datetime.date(2024, 2, 1))
+    """
+    if name == WEEK:
+        # The year 1 begins on a Monday, so that no week begins before it.
+        return day - timedelta(days=day.weekday())
+    return day.replace(day=1) if name == MONTH else day
+
+
+def period_of(name: str, day: date) -> str:
+    """Return the period of a name that a day lies in.
+
+    >>> period_of(DAY, date(2026, 11, 25))
+    'day/2026-11-25'
+    """
+    return f"{name}/{begin_of(name, day).isoformat()}"
+
+
+def before(name: str, day: date, count: int) -> date:
+    """Return the first day of the period that comes so many before the one that a day lies in; never before the year 1.
+
+    >>> before(MONTH, date(2026, 1, 31), 13), before(WEEK, date(2026, 11, 25), 1)
+    (datetime.date(2024, 12, 1), datetime.date(2026, 11, 16))
+    """
+    begin = begin_of(name, day)
+    if name == MONTH:
+        months = max(begin.year * 12 + begin.month - 1 - count, 12)
+        return date(months // 12, months % 12 + 1, 1)
+    days = count * (7 if name == WEEK else 1)
+    return date.fromordinal(max(begin.toordinal() - days, 1))
+
+
+@dataclass(frozen=True)
+class Periods:
+    """Which periods have boards, and for how long.
+
+    Attributes:
+        names: those of `NAMES` that have.
+        kept: how many past ones of each stay readable beside the one that runs.
+        now_ms: wall-clock time in milliseconds from 1970.
+    """
+
+    names: Sequence[str] = NAMES
+    kept: Mapping[str, int] = field(default_factory=lambda: KEPT)
+    now_ms: Callable[[], int] = _now_ms
+
+    def running(self, name: str) -> str:
+        """Return the period of a name that runs now."""
+        return period_of(name, date_of(self.now_ms()))
+
+    def first_kept(self, name: str, ago_ms: int = 0) -> str:
+        """Return the oldest period of a name that is kept, or was some time ago."""
+        return period_of(name, before(name, date_of(self.now_ms() - ago_ms), self.kept[name]))
+
+    def cutoffs(self, ago_ms: int = 0) -> dict[str, str]:
+        """Return the oldest period that is kept, or was some time ago, by name."""
+        return {name: self.first_kept(name, ago_ms) for name in self.names}
+
+    @property
+    def lapsing(self) -> Lapsing:
+        """What the clock says of periods: which run, and which have passed."""
+        running = {name: partial(self.running, name) for name in self.names}
+        return Lapsing(running, lambda: [(f"{name}/", first) for name, first in sorted(self.cutoffs().items())])
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """The settings that say this."""
+        names = [name for name in NAMES if name in self.names]
+        kept = ",".join(f"{name}={self.kept[name]}" for name in names)
+        return {"PERIODS": ",".join((ALL, *names)), "PERIODS_KEPT": kept}
+
+
+# Spark
+
+
+def in_periods(at_ms: Column, names: Sequence[str], cutoffs: Mapping[str, str] | None = None) -> Column:
+    """Return the periods that an instant lies in, a list of texts; none of years before 1 and after 9999.
+
+    Args:
+        at_ms: in milliseconds from 1970.
+        names: those that have boards.
+        cutoffs: the oldest one that counts, by name; without it each one does.
+    """
+    from pyspark.sql import functions as F
+
+    days = F.floor(at_ms / F.lit(_DAY_MS)).cast("int")
+    day = F.date_from_unix_date(days)
+    begins = {
+        DAY: day,
+        WEEK: F.date_from_unix_date((days - F.pmod(days + _THURSDAY, F.lit(7))).cast("int")),
+        MONTH: F.trunc(day, "month"),
+    }
+    texts = [(name, F.concat(F.lit(f"{name}/"), begins[name].cast("string"))) for name in names]
+    listed = [text if cutoffs is None else F.when(text >= cutoffs[name], text) for name, text in texts]
+    there = F.array(*listed) if cutoffs is None else F.array_compact(F.array(*listed))
+    return F.when(at_ms.between(FIRST_MS, LAST_MS), there)
+
+
+def is_kept(period: Column, cutoffs: Mapping[str, str]) -> Column:
+    """Return whether a period counts; see `in_periods`."""
+    from pyspark.sql import functions as F
+
+    kept = F.lit(False)
+    for name, first in cutoffs.items():
+        kept = kept | ((period >= first) & period.startswith(f"{name}/"))
+    return kept
+
+
+def parse_day(text: str) -> date:
+    """Return the day that `YYYY-MM-DD` is; raises ValueError when the text is none."""
+    return datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC).date()
+
+
+def parse_names(text: str) -> tuple[str, ...]:
+    """Return the periods beside all time that a setting turns on, in the order of `NAMES`.
+
+    >>> parse_names("all,week,day"), parse_names("all")
+    (('day', 'week'), ())
+
+    Raises:
+        ValueError: it names another one, one twice, or not all time.
+    """
+    given = [each.strip() for each in text.split(",")]
+    if ALL not in given or len(set(given)) < len(given) or not set(given) <= {ALL, *NAMES}:
+        raise ValueError(text)
+    return tuple(name for name in NAMES if name in given)
+
+
+def parse_kept(text: str) -> dict[str, int]:
+    """Return how many past ones of each period a setting keeps; those that it does not name as by default.
+
+    >>> parse_kept("day=31")
+    {'day': 31, 'week': 5, 'month': 13}
+
+    Raises:
+        ValueError: it is no such list, or a number is below 1 or above 1000.
+    """
+    pairs = [each.strip().split("=") for each in text.split(",")]
+    named = {name: int(count) for name, count in pairs}
+    if len(named) < len(pairs) or not set(named) <= set(NAMES):
+        raise ValueError(text)
+    if not all(1 <= count <= KEPT_MOST for count in named.values()):
+        raise ValueError(text)
+    return {**KEPT, **named}
