@@ -120,7 +120,7 @@ def going_on(
     joined = boards.select(*keys, "made", *_LOST).join(_lists(entries, keys, of_list, kept), [*keys], "left")
     # As many are lost as before, also where places have become free: only their events could bring them back.
     lost = {
-        f"{name}_lost": F.col(f"{name}_lost") + kept_of(name, kept) - F.coalesce(F.size(name), F.lit(0))
+        f"{name}_lost": F.col(f"{name}_lost") + kept_of(name, kept) - F.size(F.coalesce(name, F.array().cast(PLACES)))
         for name in ("pending", "hidden")
     }
     return joined.withColumns({name: F.when(F.col(name) > 0, of).otherwise(0) for name, of in lost.items()})
