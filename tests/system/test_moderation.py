@@ -23,7 +23,7 @@ PRODUCT = 1
 CHEAT = 9
 HONEST = {1: 30.0, 2: 20.0, 3: 10.0}
 ROOM_S = 5.0
-"""For a machine that does much else; measured alone it is some ten milliseconds."""
+"""For a machine that does much else."""
 
 
 @pytest.fixture(scope="module")

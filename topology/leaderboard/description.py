@@ -9,26 +9,37 @@ from dataclasses import replace
 from typing import Final
 
 from runtime.description import Description, Node
-from topology.leaderboard.topics import HIGH_SCORES, PERIOD_BOARDS, PERSONAL_BESTS, PLAYERS, PRODUCTS, SCORE_EVENTS
+from topology.leaderboard.topics import (
+    HIGH_SCORES,
+    MODERATION,
+    PERIOD_BOARDS,
+    PERSONAL_BESTS,
+    PLAYERS,
+    PRODUCTS,
+    SCORE_EVENTS,
+)
 
 NODES: Final = (
     Node(SCORE_EVENTS, "stream", "stream, no key", 'stream, no key          {"score", "product_id", "player_id"}'),
     Node(PLAYERS, "table", "global table", 'global table, by id     {"id", "name"}', lane=-1),
     Node(PRODUCTS, "table", "global table", 'global table, by id     {"id", "name"}', lane=1),
     Node("parse", "step", "drop the unusable", "drop and count what is no score event", function="events.judge"),
+    Node(MODERATION, "table", "global table", 'global table, by id     {"hidden", "reason"}', lane=-2),
     Node("above floor", "step", "drop the hopeless", "drop what cannot reach its board", function="query.above_floor"),
+    Node("mark hidden", "step", "by moderation", "mark whoever is hidden", function="hiding.Hiding.events_marked"),
     Node("left join players", "step", "on player_id", "on player_id", function="query.join_tables"),
     Node("left join products", "step", "on product_id", "on product_id", function="query.join_tables"),
     Node(
         "aggregate",
         "step",
         "best per product",
-        "by product_id, the best entries: score, then the earlier record; known and pending apart",
+        "by product_id, the best entries: score, then the earlier record; known, pending and hidden apart",
         function="places.Places.aggregates",
     ),
     Node("merge seed", "step", "from before", "the boards that the generation began with", function="boards.seed"),
     Node(HIGH_SCORES, "sink", "compacted", "compacted, by product id", function="places.Places.published"),
     Node("leader-boards", "store", "by partition", "one board a product, a partition's active and standby instances"),
+    Node("store moderation", "store", "at every instance", "what is hidden, at every instance", lane=-2),
     Node("store players", "store", "at every instance", "the name of each player, at every instance", lane=-1),
     Node("store products", "store", "at every instance", "the name of each product, at every instance", lane=1),
     Node("queries", "reader", "get, range, all", "boards with the names of now, over HTTP at any instance"),
@@ -38,7 +49,9 @@ NODES: Final = (
 FLOWS: Final = (
     (SCORE_EVENTS, "parse"),
     ("parse", "above floor"),
-    ("above floor", "left join players"),
+    ("above floor", "mark hidden"),
+    (MODERATION, "mark hidden"),
+    ("mark hidden", "left join players"),
     (PLAYERS, "left join players"),
     ("left join players", "left join products"),
     (PRODUCTS, "left join products"),
@@ -46,9 +59,11 @@ FLOWS: Final = (
     ("aggregate", "merge seed"),
     ("merge seed", HIGH_SCORES),
     (HIGH_SCORES, "leader-boards"),
+    (MODERATION, "store moderation"),
     (PLAYERS, "store players"),
     (PRODUCTS, "store products"),
     ("leader-boards", "queries"),
+    ("store moderation", "queries"),
     ("store players", "queries"),
     ("store products", "queries"),
 )
