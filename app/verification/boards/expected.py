@@ -131,7 +131,7 @@ class Expectation:
         """
         boards: dict[tuple[str, str], dict[int, Board]] = {}
         with translated():
-            scores = self._judged(SCORE_EVENTS).where("score IS NOT NULL")
+            scores = self._not_hidden(self._judged(SCORE_EVENTS).where("score IS NOT NULL"))
             dated = scores.where(F.col("timestamp_ms").between(_FIRST_MS, _LAST_MS))
             for name in PERIODS:
                 begin = F.date_trunc(name, F.timestamp_millis("timestamp_ms")).cast("date").cast("string")
