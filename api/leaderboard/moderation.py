@@ -25,7 +25,12 @@ def moderation_routes(serving: Serving) -> APIRouter:
     router = APIRouter(tags=["leaderboard"])
     table = serving.components.tables[MODERATION]
 
-    @router.get("/leaderboard/moderation", summary="What is hidden, the oldest first", responses={503: _UNAVAILABLE})
+    @router.get(
+        "/leaderboard/moderation",
+        operation_id="listHidden",
+        summary="What is hidden, the oldest first",
+        responses={503: _UNAVAILABLE},
+    )
     async def all_hidden() -> list[HiddenRow]:
         if reason := table.reason():
             raise TableUnavailable(MODERATION, reason)

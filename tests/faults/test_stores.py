@@ -1,4 +1,4 @@
-"""Sums, windows, sessions, joins of two streams and ranks at three instances, whatever fails while events flow."""
+"""Sums, windows, sessions, joins, ranks and boards of periods at three instances, whatever fails while events flow."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from app.java.broker import Broker
 from runtime.kafka.topics import create_missing, inputs_of, outputs_of
 from tests.drivers.faults_checkpoint import CheckpointFiles
 from tests.drivers.faults_flow import Flow
+from tests.drivers.faults_moderated import ModeratedBoards
 from tests.drivers.faults_ranks import Rankings
 from tests.drivers.faults_topics import Topics
 from tests.drivers.faults_world import INTERVAL_S
@@ -45,7 +46,7 @@ class Accounts:
     directory: Path
     broker: Broker
     replicas: Replicas
-    sent: Payments | Rankings
+    sent: Payments | Rankings | ModeratedBoards
     flow: Flow
     watching: Watching
 
@@ -69,12 +70,13 @@ class Accounts:
         )
 
 
-KINDS: dict[str, type[Payments | Rankings]] = {
+KINDS: dict[str, type[Payments | Rankings | ModeratedBoards]] = {
     "payments": Payments,
     "payments in windows": PaymentsInWindows,
     "payments in sessions": PaymentsInSessions,
     "paid orders": PaidOrders,
     "ranks": Rankings,
+    "boards of periods with hidden ones": ModeratedBoards,
 }
 
 

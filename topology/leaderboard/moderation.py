@@ -24,6 +24,9 @@ from topology.leaderboard.topics import MODERATION, PLAYERS
 NOT_MODERATION: Final = "key names neither a player nor a score"
 _PLAYER: Final = re.compile(r"player/([^/]+)(?:/product/([^/]+))?")
 _SCORE: Final = re.compile(r"score/([A-Za-z0-9_-]{1,100})/(0|[1-9][0-9]{0,9})/(0|[1-9][0-9]{0,18})")
+_ID: Final = "(?:0|-?[1-9][0-9]{0,18})"
+_ANY_KEY: Final = f"^(?:player/{_ID}(?:/product/{_ID})?|{_SCORE.pattern})$"
+"""For those who read the API's document; keys are parsed by the two above."""
 
 
 class HiddenPlayer(NamedTuple):
@@ -138,7 +141,7 @@ def _check_reason(value: Any) -> str:
 _KEY: Final = KeyType(
     name=Text.name,
     spark=Text.spark,
-    json_schema=Text.json_schema,
+    json_schema=(*Text.json_schema, ("pattern", _ANY_KEY)),
     wanted="player/3, player/3/product/6 or score/<topic id>/<partition>/<offset>",
     check=Text.check,
     published=Text.published,

@@ -263,5 +263,6 @@ def test_a_file_says_what_people_look_for(generations: Generations) -> None:
             "settings": {"KEPT": 10},
             "result_partitions": 4,
             "source_partitions": 2,
+            "state_form": "",
         },
     }
