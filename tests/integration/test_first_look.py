@@ -32,7 +32,7 @@ from topology.leaderboard import first_look, upkeep
 from topology.leaderboard.board import leaderboard
 from topology.leaderboard.first_look import FirstLook, NewestEvents
 from topology.leaderboard.query import above_floor
-from topology.leaderboard.topics import HIGH_SCORES, PLAYERS, PRODUCTS, SCORE_EVENTS
+from topology.leaderboard.topics import HIGH_SCORES, MODERATION, PLAYERS, PRODUCTS, SCORE_EVENTS
 from topology.leaderboard.upkeep import LeaderboardUpkeep
 
 EVENTS = 320
@@ -215,7 +215,7 @@ def sent(inputs: Inputs) -> list[tuple[float, int, int]]:
 
 def small_tables(kafka: KafkaConnection, players: Iterable[int] = (1,)) -> SmallTables:
     """Return tables of these players, and of two products."""
-    ids = {PLAYERS: players, PRODUCTS: (1, 2)}
+    ids = {PLAYERS: players, PRODUCTS: (1, 2), MODERATION: ()}
     return SmallTables(kafka, {topic: {each: {"name": str(each)} for each in found} for topic, found in ids.items()})
 
 
