@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Final
 
 from fastapi import Request, Response
@@ -154,22 +153,14 @@ class ServedParts:
 
     Attributes:
         running: those of the second parts that run now, by the name of their kind.
+        of: returns what answers for the rows of one second part.
     """
 
     def __init__(self, parts: Parts, served: Callable[[View], ServedStore]) -> None:
         self._parts = parts
-        self._served = served
+        self.of = lru_cache(_PARTS_KEPT)(lambda second: served(parts.of(second)))
         self.running = {name: served(view) for name, view in parts.running.items()}
         self._by_name = {each.view.name: each for each in self.running.values()}
-        self._fixed: OrderedDict[KeyValue, ServedStore] = OrderedDict()
-
-    def of(self, second: KeyValue) -> ServedStore:
-        """Return what answers for the rows of one second part."""
-        found = self._fixed.pop(second, None) or self._served(self._parts.of(second))
-        self._fixed[second] = found
-        if len(self._fixed) > _PARTS_KEPT:
-            self._fixed.popitem(last=False)
-        return found
 
     def named(self, view: str) -> ServedStore | None:
         """Return what answers for a view, by the name that peers know it by; None of another store's."""

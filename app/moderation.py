@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 from aiokafka import AIOKafkaProducer, TopicPartition
@@ -19,6 +18,7 @@ from runtime.kafka.ids import TopicCatalog
 from runtime.kafka.offsets import topic_offsets
 from runtime.kafka.topics import create_missing, outputs_of
 from runtime.table_records import parse_row
+from runtime.windows import time_text
 from topology.leaderboard.moderation import MODERATION_TABLE, Named, key_of, named_by
 from topology.leaderboard.topics import MODERATION
 
@@ -132,5 +132,4 @@ def _take(hidden: dict[str, Entry], key: bytes | None, value: bytes | None, time
         return
     hidden.pop(name, None)
     if row is not None and row["hidden"]:
-        since = datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        hidden[name] = Entry(name, since, row["reason"])
+        hidden[name] = Entry(name, time_text(time_ms), row["reason"])

@@ -49,11 +49,17 @@ def each_once(source: DataFrame, listed: Column, name: str) -> DataFrame:
     """
     from pyspark.sql import functions as F
 
+    marked = f"{DISTINCT}_list"
+    return of_each(source.withColumn(marked, F.array_distinct(listed)), F.col(marked), name).drop(marked)
+
+
+def of_each(source: DataFrame, listed: Column, name: str) -> DataFrame:
+    """Return a row for each element of a list, with the columns of the source; arguments as for `each_once`."""
+    from pyspark.sql import functions as F
+
     # `at` is taken apart meanwhile: Spark loses fields of a struct that are asked for behind an explode and a join.
     fields = {field: f"{_AT}{field}" for field in source.select("at.*").columns}
-    taken = [F.col(f"at.{field}").alias(column) for field, column in fields.items()]
-    others = [column for column in source.columns if column != "at"]
-    flat = source.select(*others, *taken, F.array_distinct(listed).alias(f"{DISTINCT}_list"))
-    each = flat.select(*others, *fields.values(), F.explode(f"{DISTINCT}_list").alias(name))
+    flat = source.withColumns({column: F.col(f"at.{field}") for field, column in fields.items()}).drop("at")
+    each = flat.select("*", F.explode(listed).alias(name))
     at = F.struct(*(F.col(column).alias(field) for field, column in fields.items()))
-    return each.select(*others, at.alias("at"), name)
+    return each.withColumn("at", at).drop(*fields.values())

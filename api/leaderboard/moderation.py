@@ -10,7 +10,7 @@ from api.serving import Serving
 from runtime.errors import StateUnusable
 from runtime.serving.table_view import TimedRow
 from runtime.windows import time_text
-from topology.leaderboard.moderation import HiddenPlayer, named_by
+from topology.leaderboard.moderation import HiddenPlayer, ScoreName, named_by
 from topology.leaderboard.topics import MODERATION
 
 _UNAVAILABLE = {"description": "The table is not complete at this instance yet; try again after `Retry-After`"}
@@ -44,12 +44,12 @@ def moderation_routes(serving: Serving) -> APIRouter:
 
 def _described(row: TimedRow) -> HiddenRow:
     named = named_by(row.key)
-    is_player = isinstance(named, HiddenPlayer)
+    player_id, product_id = named if isinstance(named, HiddenPlayer) else (None, None)
     return HiddenRow(
         key=row.key,
-        player_id=named.player_id if isinstance(named, HiddenPlayer) else None,
-        product_id=named.product_id if isinstance(named, HiddenPlayer) else None,
-        entry=None if is_player else row.key.removeprefix("score/"),
+        player_id=player_id,
+        product_id=product_id,
+        entry=row.key.removeprefix("score/") if isinstance(named, ScoreName) else None,
         since=time_text(row.time_ms),
         reason=row.fields["reason"],
     )

@@ -14,10 +14,9 @@ from api.leaderboard.routes import board_routes, composed
 from api.own import Own, Page
 from api.serving import Serving
 from runtime.declaration import Limits
-from topology.leaderboard.board import PERIOD_STORE
+from topology.leaderboard.board import PERIOD_STORE, STORE
 from topology.leaderboard.periods import NAMES
 
-STORE = "leader-boards"
 _PAGE: Final = {
     "title": "Leaderboard",
     "about": "Live boards of every game, and the cluster that serves them",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable
 from datetime import date
+from functools import lru_cache
 from typing import Annotated, Any, Final, NamedTuple
 
 from fastapi import Depends, Query
@@ -163,6 +163,7 @@ class _OfPeriods:
         board: answers for the board of a product and period.
         running: live updates of the periods that run, by name.
         feeds_of_one: live updates of the board of a product and period.
+        gather: returns what answers for all boards of a period.
     """
 
     def __init__(self, serving: Serving, compose: Callable[[Rows], bytes], words: Words) -> None:
@@ -171,8 +172,7 @@ class _OfPeriods:
         assert lapsing is not None, "periods lapse"
         self._lapsing = lapsing
         self._parts: ServedParts = serving.parts[PERIOD_STORE]
-        self._compose = compose
-        self._gathers: OrderedDict[str, Gather] = OrderedDict()
+        self.gather = lru_cache(_GATHERS_KEPT)(lambda period: self._parts.of(period).gather(compose))
         self.board = served.one_row(BOARD_PATH, _no_such_board, _asked_by_peers)
         self.running = {name: of.feeds(words) for name, of in self._parts.running.items()}
         self.feeds_of_one = served.feeds(words)
@@ -188,14 +188,6 @@ class _OfPeriods:
             if begin <= period < end:
                 raise PeriodHasPassed(period, end)
         return period
-
-    def gather(self, period: str) -> Gather:
-        """Return what answers for all boards of a period."""
-        found = self._gathers.pop(period, None) or self._parts.of(period).gather(self._compose)
-        self._gathers[period] = found
-        if len(self._gathers) > _GATHERS_KEPT:
-            self._gathers.popitem(last=False)
-        return found
 
 
 def _no_such_board(key: KeyPair) -> Fix:

@@ -22,6 +22,7 @@ from pyspark.sql import functions as F
 from runtime.declaration import Store
 from runtime.keys import Key, Text
 from runtime.results import parse
+from runtime.rows import of_each
 from runtime.spark.beside_value import OF_RECORD, declared_name
 from runtime.values.base import TOPIC_ID
 from runtime.windows import STREAM_TIME, STREAM_TIME_KEY, WINDOW_END, EqualWindows, Session, SessionEnd
@@ -39,7 +40,6 @@ _START: Final = "__start"
 _END: Final = "__end"
 """When a published session ends."""
 _TIME: Final = "__time"
-_AT: Final = "__at_"
 _WINDOW: Final = "__window"
 _KEY_OF_WINDOW: Final = r"(?s)^(.+)@([^@]+)$"
 _KEY_OF_NUMBER_FIRST: Final = r"(?s)^([^/]+)/(.+)$"
@@ -124,13 +124,8 @@ class Results:
         last = at_ms - F.pmod(at_ms, every_ms)
         if window.size_ms == window.every_ms:
             return self._alive(timed.select("*", last.alias(_START)).drop(_TIME))
-        # `at` is taken apart meanwhile: Spark loses fields of a struct that are asked for behind an explode and a join.
-        fields = {name: f"{_AT}{name}" for name in AT}
-        flat = timed.withColumns({column: F.col(f"at.{name}") for name, column in fields.items()}).drop("at")
-        starts = F.explode(F.sequence(last, at_ms - F.lit(window.size_ms - 1), -every_ms))
-        each = flat.select("*", starts.alias(_START))
-        at = F.struct(*(F.col(column).alias(name) for name, column in fields.items()))
-        return self._alive(each.withColumn("at", at).drop(_TIME, *fields.values()))
+        starts = F.sequence(last, at_ms - F.lit(window.size_ms - 1), -every_ms)
+        return self._alive(of_each(timed, starts, _START).drop(_TIME))
 
     def _alive(self, rows: DataFrame) -> DataFrame:
         """Return the rows of windows that had not been let go when the generation began; sessions come later."""

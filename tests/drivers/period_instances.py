@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 
 from runtime.keys import KeyPair
 from runtime.results import Made
-from runtime.serving.in_memory import GivenRecord, InMemory, read
+from runtime.serving.in_memory import GivenRecord, read
 from tests.drivers.cluster import Cluster
+from tests.drivers.ranks import instances_of, name_row
 from topology.leaderboard.board import PERIOD_STORE, leaderboard
 from topology.leaderboard.periods import NAMES, Periods
 from topology.leaderboard.places import Board, Entry
-
-PARTITIONS = 4
 
 
 class PeriodInstances:
@@ -32,13 +30,7 @@ class PeriodInstances:
     def __init__(self, now_ms: int, names: Iterable[str] = NAMES, size: int = 3) -> None:
         self.now_ms = now_ms
         topology = leaderboard(10, periods=Periods(tuple(names), now_ms=lambda: self.now_ms))
-        self.instances = [InMemory(topology, PARTITIONS) for _ in range(size)]
-        for number, instance in enumerate(self.instances):
-            active = {each for each in range(PARTITIONS) if each % size == number}
-            held = active | {each for each in range(PARTITIONS) if (each + 1) % size == number}
-            instance.copies.set_active(active)
-            for partition in set(range(PARTITIONS)) - held:
-                instance.copies.drop(partition)
+        self.instances = instances_of(topology, size)
         self.cluster = Cluster(
             {},
             size,
@@ -49,10 +41,7 @@ class PeriodInstances:
 
     def name(self, table: str, row_id: int, name: str) -> None:
         """Create a player or a product, at every instance."""
-        for instance in self.instances:
-            copy = instance.copies.tables[table].copies[0]
-            value = json.dumps({"id": row_id, "name": name}).encode()
-            read(copy, [GivenRecord(copy.position, str(row_id).encode(), value)])
+        name_row(self.instances, table, row_id, name)
 
     def publish(self, product: int, period: str, *scores: tuple[float, int]) -> None:
         """Have every copy read a board of scores and players; none deletes it."""

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from runtime.declaration import Topology
 from runtime.keys import KeyPair
 from runtime.results import Made
 from runtime.serving.in_memory import GivenRecord, InMemory, read
@@ -30,10 +31,28 @@ def best(score: float, offset: int, timestamp_ms: int = 1_795_622_400_000, parti
     return Best(score, timestamp_ms, partition, offset, TOPIC)
 
 
+def instances_of(topology: Topology, size: int) -> list[InMemory]:
+    """Return the copies of some instances: partition p is active on p modulo `size`, standby on the next."""
+    instances = [InMemory(topology, PARTITIONS) for _ in range(size)]
+    for number, instance in enumerate(instances):
+        active = {each for each in range(PARTITIONS) if each % size == number}
+        held = active | {each for each in range(PARTITIONS) if (each + 1) % size == number}
+        instance.copies.set_active(active)
+        for partition in set(range(PARTITIONS)) - held:
+            instance.copies.drop(partition)
+    return instances
+
+
+def name_row(instances: Iterable[InMemory], table: str, row_id: int, name: str | None) -> None:
+    """Create, rename or delete (None) a row of a table, at every instance."""
+    for instance in instances:
+        copy = instance.copies.tables[table].copies[0]
+        value = None if name is None else json.dumps({"id": row_id, "name": name}).encode()
+        read(copy, [GivenRecord(copy.position, str(row_id).encode(), value)])
+
+
 class RankedInstances:
     """The copies of each instance, and a cluster of them.
-
-    Partition p is active on p modulo `size`, standby on the next.
 
     Args:
         size: how many instances.
@@ -47,13 +66,7 @@ class RankedInstances:
 
     def __init__(self, size: int = 3, boards: Boards | None = None, table_rows: TableRows | None = None) -> None:
         topology = leaderboard(10, ranks=True)
-        self.instances = [InMemory(topology, PARTITIONS) for _ in range(size)]
-        for number, instance in enumerate(self.instances):
-            active = {each for each in range(PARTITIONS) if each % size == number}
-            held = active | {each for each in range(PARTITIONS) if (each + 1) % size == number}
-            instance.copies.set_active(active)
-            for partition in set(range(PARTITIONS)) - held:
-                instance.copies.drop(partition)
+        self.instances = instances_of(topology, size)
         self.cluster = Cluster(
             boards or {},
             size,
@@ -69,10 +82,7 @@ class RankedInstances:
 
     def name(self, table: str, row_id: int, name: str | None) -> None:
         """Create, rename or delete (None) a player or a product, at every instance."""
-        for instance in self.instances:
-            copy = instance.copies.tables[table].copies[0]
-            value = None if name is None else json.dumps({"id": row_id, "name": name}).encode()
-            read(copy, [GivenRecord(copy.position, str(row_id).encode(), value)])
+        name_row(self.instances, table, row_id, name)
 
     def names(self, players: Iterable[int], products: Iterable[int]) -> None:
         """Create players and products."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -9,11 +10,14 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from runtime.stream.tables import in_memory
 from topology.leaderboard.events import with_player
 from topology.leaderboard.moderation import Hidden
 
 SCHEMAS: Final = {"players": "player_id bigint", "on_products": "player_id bigint, product_id bigint"}
 """Of the tables of hidden players."""
+_PLAYERS: Final = pa.schema({"player_id": pa.int64()})
+_ON_PRODUCTS: Final = pa.schema({"player_id": pa.int64(), "product_id": pa.int64()})
 _SCORES: Final = pa.schema({"topic": pa.string(), "partition": pa.int32(), "offset": pa.int64()})
 
 
@@ -22,17 +26,14 @@ def tables_of(hidden: Hidden) -> dict[str, pa.Table]:
 
     They are of `SCHEMAS`.
     """
-    everywhere = [each.player_id for each in hidden.players if each.product_id is None]
+    everywhere = [each[:1] for each in hidden.players if each.product_id is None]
     on_products = [each for each in hidden.players if each.product_id is not None]
-    tables = {}
-    if everywhere:
-        tables["players"] = pa.table({"player_id": pa.array(everywhere, pa.int64())})
-    if on_products:
-        columns = zip(*on_products, strict=True)
-        tables["on_products"] = pa.table(
-            {name: pa.array(ids, pa.int64()) for name, ids in zip(("player_id", "product_id"), columns, strict=True)}
-        )
-    return tables
+    tables = {"players": _table(everywhere, _PLAYERS), "on_products": _table(on_products, _ON_PRODUCTS)}
+    return {name: table for name, table in tables.items() if table.num_rows}
+
+
+def _table(rows: Collection[Sequence[object]], schema: pa.Schema) -> pa.Table:
+    return pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema=schema)
 
 
 @dataclass(frozen=True)
@@ -54,13 +55,8 @@ class Hiding:
     @classmethod
     def of(cls, session: SparkSession, hidden: Hidden, topic_id: str) -> Hiding:
         """Return what is hidden, in memory."""
-        frames = {name: session.createDataFrame(table).coalesce(1) for name, table in tables_of(hidden).items()}
-        scores = None
-        if hidden.scores:
-            columns = [
-                pa.array(column, of.type) for column, of in zip(zip(*hidden.scores, strict=True), _SCORES, strict=True)
-            ]
-            scores = session.createDataFrame(pa.Table.from_arrays(columns, schema=_SCORES)).coalesce(1)
+        frames = {name: in_memory(session, table) for name, table in tables_of(hidden).items()}
+        scores = in_memory(session, _table(hidden.scores, _SCORES)) if hidden.scores else None
         return cls(topic_id, frames.get("players"), frames.get("on_products"), scores)
 
     def marked(self, entries: DataFrame) -> DataFrame:

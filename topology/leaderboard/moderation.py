@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 from runtime import Boolean, Key, Table, Text
 from runtime.declaration import Concern, Whole
 from runtime.errors import InvalidRecord
-from runtime.keys import Int64, KeyType
+from runtime.keys import Int64
 from runtime.types import check_text
 from topology.leaderboard.topics import MODERATION, PLAYERS
 
@@ -138,18 +138,11 @@ def _check_reason(value: Any) -> str:
     return "" if value is None else check_text(value)
 
 
-_KEY: Final = KeyType(
-    name=Text.name,
-    spark=Text.spark,
+_KEY: Final = replace(
+    Text,
     json_schema=(*Text.json_schema, ("pattern", _ANY_KEY)),
     wanted="player/3, player/3/product/6 or score/<topic id>/<partition>/<offset>",
-    check=Text.check,
-    published=Text.published,
     parse=_parse,
-    text=Text.text,
-    encode=Text.encode,
-    decode=Text.decode,
-    following=Text.following,
 )
 
 MODERATION_TABLE: Final = Table(
