@@ -18,12 +18,14 @@ from runtime import Boolean, Key, Table, Text
 from runtime.declaration import Concern, Whole
 from runtime.errors import InvalidRecord
 from runtime.keys import Int64
+from runtime.records import ID_MAX
 from runtime.types import check_text
 from topology.leaderboard.topics import MODERATION, PLAYERS
 
 NOT_MODERATION: Final = "key names neither a player nor a score"
 _PLAYER: Final = re.compile(r"player/([^/]+)(?:/product/([^/]+))?")
 _SCORE: Final = re.compile(r"score/([A-Za-z0-9_-]{1,100})/(0|[1-9][0-9]{0,9})/(0|[1-9][0-9]{0,18})")
+_PARTITION_MAX: Final = 2**31 - 1
 _ID: Final = "(?:0|-?[1-9][0-9]{0,18})"
 _ANY_KEY: Final = f"^(?:player/{_ID}(?:/product/{_ID})?|{_SCORE.pattern})$"
 """For those who read the API's document; keys are parsed by the two above."""
@@ -73,7 +75,10 @@ def named_by(key: str) -> Named:
         product = None if player[2] is None else Int64.parse(player[2])
         return HiddenPlayer(Int64.parse(player[1]), product)
     if score := _SCORE.fullmatch(key):
-        return ScoreName(score[1], int(score[2]), int(score[3]))
+        named = ScoreName(score[1], int(score[2]), int(score[3]))
+        # No record has greater numbers, and Spark has no place for them.
+        if named.partition <= _PARTITION_MAX and named.offset <= ID_MAX:
+            return named
     raise InvalidRecord(
         NOT_MODERATION,
         f"{key!r:.100}: write player/3, player/3/product/6 or score/<topic id>/<partition>/<offset>",

@@ -11,6 +11,10 @@ _PLAYER: Final = re.compile(r"player/(0|-?[1-9][0-9]*)(?:/product/(0|-?[1-9][0-9
 _SCORE: Final = re.compile(r"score/([^/]+)/(0|[1-9][0-9]*)/(0|[1-9][0-9]*)")
 
 
+_LEAST, _MOST = -(2**63), 2**63 - 1
+_MOST_PARTITION: Final = 2**31 - 1
+
+
 class HiddenNow(NamedTuple):
     """What is hidden.
 
@@ -38,12 +42,16 @@ def judge_hidden(records: Iterable[tuple[bytes | None, bytes | None]]) -> Hidden
     found = HiddenNow(set(), set(), set())
     for text in (text for text, is_hidden in hidden.items() if is_hidden):
         if player := _PLAYER.fullmatch(text):
-            if player[2] is None:
-                found.players.add(int(player[1]))
-            else:
-                found.on_products.add((int(player[1]), int(player[2])))
+            ids = [int(each) for each in player.groups() if each is not None]
+            if all(_LEAST <= each <= _MOST for each in ids):
+                if len(ids) == 1:
+                    found.players.add(ids[0])
+                else:
+                    found.on_products.add((ids[0], ids[1]))
         elif score := _SCORE.fullmatch(text):
-            found.scores.add((score[1], int(score[2]), int(score[3])))
+            partition, offset = int(score[2]), int(score[3])
+            if partition <= _MOST_PARTITION and offset <= _MOST:
+                found.scores.add((score[1], partition, offset))
     return found
 
 

@@ -12,7 +12,12 @@ from runtime.table_records import parse_row
 from topology.leaderboard.moderation import MODERATION_TABLE, HiddenPlayer, hidden_by
 
 HIDE, SHOW = b'{"hidden": true, "reason": "a script"}', b'{"hidden": false}'
-KEYS = [b"player/3", b"player/-3/product/6", b"score/T/0/7", b"player/03", b"players/3", b"score/T/0", b"\xff", None]
+KEYS = [
+    *(b"player/3", b"player/-3/product/6", b"score/T/0/7", b"player/03", b"players/3", b"score/T/0", b"\xff", None),
+    *(b"player/9223372036854775807", b"score/T/2147483647/9223372036854775807"),
+    *(b"player/9223372036854775808", b"player/3/product/-9223372036854775809"),
+    *(b"score/T/2147483648/7", b"score/T/0/9223372036854775808"),
+]
 VALUES = [HIDE, SHOW, b'{"hidden": true}', b'{"hidden": 1}', b'{"hidden": true, "reason": 1}', b"no", b"", None]
 
 

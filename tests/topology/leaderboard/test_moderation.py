@@ -28,6 +28,7 @@ HIDE: dict[str, Any] = {"hidden": True, "reason": "a cheat"}
 SHOW: dict[str, Any] = {"hidden": False}
 PLAYER_IDS = range(1, 6)
 NO_NAMES = ["3", "player/", "player/3/product/", "player/3/6", "Player/3", "score/a/0", "score/a/00/1", "score//0/1"]
+TOO_GREAT = ["score/a/2147483648/0", "score/a/0/9223372036854775808"]
 NO_NUMBERS = ["player/x", "player/+3", "player/03", "player/3/product/x"]
 
 
@@ -193,7 +194,7 @@ def test_a_key_names_what_it_hides(key: str, named: HiddenPlayer | ScoreName) ->
 @pytest.mark.parametrize(
     ("key", "value", "reason"),
     [
-        *((key, b'{"hidden": true}', "names neither a player nor a score") for key in NO_NAMES),
+        *((key, b'{"hidden": true}', "names neither a player nor a score") for key in (*NO_NAMES, *TOO_GREAT)),
         *((key, b'{"hidden": true}', "64-bit integer") for key in NO_NUMBERS),
         ("player/3", b'{"reason": "?"}', "hidden is missing or no boolean"),
         ("player/3", b'{"hidden": "true"}', "hidden is missing or no boolean"),
