@@ -149,8 +149,17 @@ class Best:
 
 def fill(kafka: KafkaConnection, load: Load, limit: int = 3) -> Best:
     """Create the topics and send everything; return the boards that have to come out."""
-    asyncio.run(_send_tables(kafka, load))
+    asyncio.run(send_tables(kafka, load))
     return send_scores(kafka, load, limit)
+
+
+async def send_tables(kafka: KafkaConnection, load: Load) -> None:
+    """Create the topics, and send the players and products."""
+    await create_missing(kafka, [*inputs_of(LEADERBOARD), *outputs_of(LEADERBOARD)])
+    async with producer(kafka, linger_ms=20) as sender:
+        for topic, name, count in ((PLAYERS, "Player", load.players), (PRODUCTS, "Game", load.products)):
+            for row in range(1, count + 1):
+                await sender.send(topic, b'{"id":%d,"name":"%s %d"}' % (row, name.encode(), row), key=b"%d" % row)
 
 
 def send_scores(kafka: KafkaConnection, load: Load, limit: int = 3) -> Best:
@@ -204,15 +213,25 @@ def producer(kafka: KafkaConnection, **settings: Any) -> AIOKafkaProducer:
     return AIOKafkaProducer(**kafka.for_aiokafka(), compression_type="lz4", **settings)
 
 
-async def send_values(sender: AIOKafkaProducer, topic: str, partition: int, values: Iterable[bytes]) -> None:
-    """Send values to a partition in batches made here: a call for each record would take twice as long."""
-    now_ms = int(time.time() * 1000)
+async def send_values(
+    sender: AIOKafkaProducer, topic: str, partition: int, values: Iterable[bytes], at_ms: int | None = None
+) -> None:
+    """Send values to a partition in batches made here: a call for each record would take twice as long.
+
+    Args:
+        sender: sends them.
+        topic: where to.
+        partition: of the topic.
+        values: of the records.
+        at_ms: the time of the records, in milliseconds from 1970; None: now.
+    """
+    at_ms = int(time.time() * 1000) if at_ms is None else at_ms
     batch = sender.create_batch()
     for each in values:
-        if batch.append(timestamp=now_ms, key=None, value=each) is None:
+        if batch.append(timestamp=at_ms, key=None, value=each) is None:
             await sender.send_batch(batch, topic, partition=partition)
             batch = sender.create_batch()
-            batch.append(timestamp=now_ms, key=None, value=each)
+            batch.append(timestamp=at_ms, key=None, value=each)
     await sender.send_batch(batch, topic, partition=partition)
 
 
@@ -250,14 +269,6 @@ async def _send_at(kafka: KafkaConnection, rate: int, load: AtARate, stop: Event
                     await send_values(sender, load.topic, partition, islice(values, count))
             sent = due
             await asyncio.sleep(_TICK_S)
-
-
-async def _send_tables(kafka: KafkaConnection, load: Load) -> None:
-    await create_missing(kafka, [*inputs_of(LEADERBOARD), *outputs_of(LEADERBOARD)])
-    async with producer(kafka, linger_ms=20) as sender:
-        for topic, name, count in ((PLAYERS, "Player", load.players), (PRODUCTS, "Game", load.products)):
-            for row in range(1, count + 1):
-                await sender.send(topic, b'{"id":%d,"name":"%s %d"}' % (row, name.encode(), row), key=b"%d" % row)
 
 
 def _zipf(count: int, dice: random.Random) -> pa.Array:

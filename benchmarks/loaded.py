@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Protocol, Self
 
 import psutil
@@ -50,11 +51,17 @@ class Served(Protocol):
 
 
 @contextmanager
-def installed() -> Iterator[tuple[Path, Broker]]:
-    """Have a directory, and a broker in it, where all is set up as the operators' guide says."""
+def installed(settings: Mapping[str, str] = MappingProxyType({})) -> Iterator[tuple[Path, Broker]]:
+    """Have a directory, and a broker in it, where all is set up as the operators' guide says.
+
+    Args:
+        settings: further ones of the broker.
+    """
     make_spark_class_data()
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name, Broker(Path(name) / "kafka") as broker:
-        yield Path(name), broker
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
+        directory = Path(name)
+        with Broker(directory / "kafka", settings=settings) as broker:
+            yield directory, broker
 
 
 class Loaded:

@@ -17,6 +17,7 @@ from benchmarks import (
     memory,
     overload,
     peer,
+    periods,
     ranks,
     reads,
     restart,
@@ -37,6 +38,7 @@ BENCHMARKS: dict[str, Callable[[], Iterable[Figure]]] = {
     "counts": counts.run,
     "windows": windows.run,
     "ranks": ranks.run,
+    "periods": periods.run,
     "peer": peer.run,
 }
 

@@ -236,7 +236,8 @@ class RenderedView(LocalView):
                 await self._warm(partition, kept)
             while kept.stale and self._is_current(partition, kept):
                 self._settle(partition, EVERYTHING, _SLICE_S)
-                await asyncio.sleep(0)
+                # Whoever reads one meanwhile renders it: as long as this took, the loop is left to them.
+                await asyncio.sleep(_SLICE_S)
 
     async def keep_warm(self) -> None:
         """Render what changes leave to do, until cancelled."""

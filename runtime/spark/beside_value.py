@@ -12,6 +12,8 @@ from runtime.records import FURTHEST_MS, NO_KEY, NOT_AN_ID, NOT_UTF8, TIMESTAMP_
 from runtime.spark.casts import integer
 from runtime.spark.sizes import too_large
 
+EARLIEST_MS: Final = -8_999_816_313_600_000
+"""What `-FURTHEST_MS` in Kafka is in Spark, which takes it that days before 1582 are of the Julian calendar."""
 PLACE: Final = ("topic", "partition", "offset", "timestamp")
 """Which record it is. Of a source that is one topic, its name is in no column."""
 OF_RECORD: Final = ("reason", *PLACE)
@@ -42,7 +44,7 @@ def reason_beside(records: DataFrame, key: Key | None) -> Column:
         key: what the key is, where it is a column.
     """
     reason = F.when(too_large(records), TOO_LARGE).when(
-        F.abs(F.unix_millis("timestamp")) > FURTHEST_MS, TIMESTAMP_REASON
+        ~F.unix_millis("timestamp").between(EARLIEST_MS, FURTHEST_MS), TIMESTAMP_REASON
     )
     if key is None:
         return reason

@@ -80,7 +80,8 @@ class BatchReport(NamedTuple):
             rows=progress["numInputRows"] // max(1, len(sources)),
             events=sum(seen.get("total", 0) for seen in sources),
             invalid=sum(seen.get("invalid", 0) for seen in sources) + observed.get(ROWS, {}).get("without_key", 0),
-            behind=sum(_offsets(progress, "latestOffset").values()) - sum(positions.values()),
+            # Spark does not always say the latest.
+            behind=max(0, sum(_offsets(progress, "latestOffset").values()) - sum(positions.values())),
             begin=_offsets(progress, "startOffset"),
             positions=positions,
             duration_s=progress["batchDuration"] / 1000,

@@ -76,6 +76,14 @@ _FIRST_COMPILER_ALONE: Final = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCach
 With one compiler a JVM takes 48 MB for what it compiles. Each query brings new code, and when that was full, after some
 minutes, nothing was compiled any more until half of it was thrown away."""
 
+_ALWAYS: Final = (
+    # Spark makes one method of all that a row goes through, and the JVM interprets for ever what is over 8,000 bytes.
+    "-XX:-DontCompileHugeMethods",
+    # Spark sorts in pages of a mebibyte and 16 bytes. By default each takes two regions of as much, and a heap is full
+    # of halves: a sort that Spark has counted as 400 MB needs 800.
+    "-XX:G1HeapRegionSize=4m",
+)
+
 _LOCAL_CHECKPOINT: Final = {
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -417,6 +425,7 @@ def _flags(settings: SparkSettings, temporary: Path, *, both_compilers: bool) ->
     """
     return [
         f"-Xmx{settings.driver_memory}",
+        *_ALWAYS,
         *options_of(settings.conf.get(_DEFAULT_JAVA_OPTIONS, "")),
         *(() if both_compilers else _FIRST_COMPILER_ALONE),
         *own_directories_only(temporary, settings.log_file.parent),

@@ -1,4 +1,4 @@
-"""The look at the newest events on a real broker, and the boards of a stream that begins with it."""
+"""The look at some events on a real broker, and the boards of a stream that begins with it."""
 
 from __future__ import annotations
 
@@ -22,17 +22,21 @@ from app.java.broker import Broker
 from runtime.errors import QueryFailed
 from runtime.kafka.connection import KafkaConnection
 from runtime.kafka.ids import TopicDescription, topic_ids
+from runtime.kafka.topics import create_missing, outputs_of
 from runtime.stream.thread import StreamThread
 from runtime.stream.work import Work
+from tests.drivers.periods import NAMES, DatedScores, period
 from tests.drivers.producer import Inputs
 from tests.drivers.stream_threads import SmallTables, running, settings_of
 from tests.drivers.topic_reader import read_topic
 from tests.waiting import UNHURRIED_S, wait_until
-from topology.leaderboard import first_look, upkeep
+from topology.leaderboard import first_look, period_upkeep, upkeep
 from topology.leaderboard.board import leaderboard
-from topology.leaderboard.first_look import FirstLook, NewestEvents
+from topology.leaderboard.first_look import NEWEST, FirstLook, SeenEvents, Which
+from topology.leaderboard.period_query import narrowed
+from topology.leaderboard.periods import Periods
 from topology.leaderboard.query import above_floor
-from topology.leaderboard.topics import HIGH_SCORES, MODERATION, PLAYERS, PRODUCTS, SCORE_EVENTS
+from topology.leaderboard.topics import HIGH_SCORES, MODERATION, PERIOD_BOARDS, PLAYERS, PRODUCTS, SCORE_EVENTS
 from topology.leaderboard.upkeep import LeaderboardUpkeep
 
 EVENTS = 320
@@ -40,6 +44,7 @@ PARTITIONS = 4
 SHARE = EVENTS // PARTITIONS // 8
 """Of a partition, so many of the newest are looked at."""
 DEPTH = 2
+DAY_MS = 86_400_000
 
 
 @pytest.fixture
@@ -52,10 +57,10 @@ def inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Inputs]:
         yield inputs
 
 
-def looked(kafka: KafkaConnection) -> NewestEvents | None:
+def looked(kafka: KafkaConnection, which: Which = NEWEST) -> SeenEvents | None:
     """Look until everything has been seen that there is to see."""
     topics = asyncio.run(topic_ids(kafka, [SCORE_EVENTS, HIGH_SCORES]))
-    with FirstLook(kafka, topics) as look:
+    with FirstLook(kafka, topics, which=which) as look:
         wait_until(look._looked.done, "it has looked")  # noqa: SLF001  # taking it would end it
         return look.take()
 
@@ -72,6 +77,23 @@ def test_the_newest_of_each_partition_are_seen(inputs: Inputs) -> None:
     assert newest is not None
     assert sorted(newest.events["score"].to_pylist()) == [float(score) for score in range(EVENTS * 7 // 8, EVENTS)]
     assert newest.begin == dict.fromkeys(range(PARTITIONS), EVENTS // PARTITIONS - SHARE)
+
+
+def test_some_are_seen_from_all_over_the_backlog_each_of_them_once(inputs: Inputs) -> None:
+    # Each partition is one batch, which comes whole for each piece of it.
+    send(inputs, [float(score) for score in range(EVENTS)])
+    some = looked(inputs.kafka, Which(one_of=8, most=1_000, pieces=5))
+    assert some is not None
+    # Two of each fifth of 80, those of the last partition the farthest from its end.
+    offsets = {
+        partition: [80 - 16 * piece - 4 * partition - each for piece in range(5) for each in (1, 2)]
+        for partition in range(PARTITIONS)
+    }
+    expected = sorted(4 * offset + partition for partition, of in offsets.items() for offset in of)
+    assert sorted(map(int, some.events["score"].to_pylist())) == expected
+    assert some.begin == {partition: 14 - 4 * partition for partition in range(PARTITIONS)}
+    assert some.still_there(some.begin)
+    assert not some.still_there({**some.begin, 1: 11})
 
 
 def test_what_was_aborted_or_cannot_be_used_is_not_seen(inputs: Inputs, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,6 +187,38 @@ class TestABacklogThatBeginsWithALook:
             }
         assert caplog.text.count("generation begins") == 1
 
+    @pytest.mark.system
+    def test_the_boards_of_each_period_are_those_of_all_events(
+        self, tmp_path: Path, inputs: Inputs, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        floors: list[DataFrame | None] = []
+
+        def noting(events: DataFrame, cutoffs: Any, today: Any, of_query: DataFrame | None) -> DataFrame:
+            floors.append(of_query)
+            return narrowed(events, cutoffs, today, of_query)
+
+        monkeypatch.setattr(period_upkeep, "narrowed", noting)
+        seeded, now_ms = random.Random(EVENTS), time.time_ns() // 1_000_000
+        scores = DatedScores(inputs.kafka, {1: "1"}, {1: "1", 2: "2"})
+        scores.send(
+            (
+                number + seeded.random(),
+                seeded.choice((1, 1, 2)),
+                seeded.choice((1, 2)),
+                now_ms - seeded.randrange(3 * DAY_MS),
+            )
+            for number in seeded.sample(range(2 * EVENTS), 2 * EVENTS)
+        )
+        topology = leaderboard(DEPTH, periods=Periods())
+        asyncio.run(create_missing(inputs.kafka, outputs_of(topology)))
+        with running(StreamThread(settings_of(tmp_path, inputs.kafka, topology), small_tables(inputs.kafka))):
+            wait_until(
+                lambda: boards(inputs.kafka, topic=PERIOD_BOARDS) == best_of_periods(scores), "each board is exact"
+            )
+            (of_backlog, *_) = floors
+            assert of_backlog is not None
+            assert {row["product_id"] for row in of_backlog.collect()} == {1, 2}
+
     @pytest.mark.faults
     def test_it_begins_anew_when_events_went_away_that_its_floors_came_from(
         self, tmp_path: Path, inputs: Inputs, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
@@ -178,7 +232,7 @@ class TestABacklogThatBeginsWithALook:
         )
         with running(stream(tmp_path, inputs.kafka, small_tables(inputs.kafka))):
             assert boards(inputs.kafka, generation=2) == expected(scores)
-        assert "the newest score events were deleted before they were read" in caplog.text
+        assert "score events that floors came from were deleted before they were read" in caplog.text
         assert caplog.text.count("generation begins") == 2
 
     @pytest.mark.faults
@@ -232,11 +286,21 @@ def expected(scores: list[tuple[float, int, int]]) -> dict[int, list[float]]:
     }
 
 
-def boards(kafka: KafkaConnection, generation: int = 1) -> dict[int, list[float]]:
-    """Return the known scores of the last board of each product, as published by a generation."""
-    found = {}
-    for record in read_topic(kafka, HIGH_SCORES):
+def best_of_periods(scores: DatedScores) -> dict[str, list[float]]:
+    """Return the best scores of player 1 by the key of each board of a period."""
+    found: dict[str, list[float]] = {}
+    for score, player, product, at in scores.scores:
+        for name in NAMES if player == 1 else ():
+            found.setdefault(f"{product}/{name}/{period(name, at)}", []).append(score)
+    return {key: sorted(of, reverse=True)[: 2 * DEPTH] for key, of in found.items()}
+
+
+def boards(kafka: KafkaConnection, generation: int = 1, topic: str = HIGH_SCORES) -> dict[Any, list[float]]:
+    """Return the known scores of the last board of each key, as published by a generation."""
+    found: dict[Any, list[float]] = {}
+    for record in read_topic(kafka, topic):
         board = json.loads(record.value)
         if board["generation"] == generation:
-            found[int(record.key)] = [entry["score"] for entry in board["known"]]
+            key = record.key.decode()
+            found[int(key) if topic == HIGH_SCORES else key] = [entry["score"] for entry in board["known"]]
     return found

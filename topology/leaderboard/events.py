@@ -14,6 +14,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from runtime.records import FURTHEST_MS, NO_VALUE, NOT_JSON_OBJECT, NOT_UTF8, TIMESTAMP_REASON, TOO_LARGE
+from runtime.spark.beside_value import EARLIEST_MS
 from runtime.spark.casts import integer, number
 from runtime.spark.json import JSON_OPTIONS, as_map, is_one_object
 from runtime.spark.sizes import too_large
@@ -83,7 +84,7 @@ def judge(scores: DataFrame) -> DataFrame:
     )
     reason = F.expr(
         f"""CASE WHEN too_large THEN '{TOO_LARGE}'
-                 WHEN abs(unix_millis(timestamp)) > {FURTHEST_MS} THEN '{TIMESTAMP_REASON}'
+                 WHEN unix_millis(timestamp) NOT BETWEEN {EARLIEST_MS} AND {FURTHEST_MS} THEN '{TIMESTAMP_REASON}'
                  WHEN is_plain THEN NULL
                  WHEN text IS NULL OR text = '' THEN '{NO_VALUE}'
                  WHEN NOT is_valid_utf8(text) THEN '{NOT_UTF8}'
@@ -98,22 +99,26 @@ def judge(scores: DataFrame) -> DataFrame:
     return fields.select(reason.alias("reason"), "text", "score", "product_id", "player_id", *place[:3])
 
 
-def plain_events(values: pa.Array) -> pa.Table:
+def plain_events(values: pa.Array, at_ms: pa.Array) -> pa.Table:
     """Return the events that need no JSON reader, of any values of records, as Arrow has them.
 
     Args:
         values: binary.
+        at_ms: the times of the records.
 
     Returns:
-        `product_id bigint, player_id bigint, score double`, what `judge` and `query.entries` make of these values.
+        `product_id bigint, player_id bigint, score double, at_ms bigint`, the first three as `judge` and
+        `query.entries` make them of these values.
     """
     # What is no UTF-8 has no match.
     texts = values.cast(pa.string(), safe=False)
-    texts = texts.filter(pc.match_substring_regex(texts, _PLAIN_EVENT), null_selection_behavior="drop")
+    plain = pc.match_substring_regex(texts, _PLAIN_EVENT)
+    texts = texts.filter(plain, null_selection_behavior="drop")
 
     types = {"product_id": pa.int64(), "player_id": pa.int64(), "score": pa.float64()}
     found = {name: pc.extract_regex(texts, _field_pattern(name)) for name in types}
-    return pa.table({name: pc.struct_field(found[name], "number").cast(of_type) for name, of_type in types.items()})
+    columns = {name: pc.struct_field(found[name], "number").cast(of_type) for name, of_type in types.items()}
+    return pa.table({**columns, "at_ms": at_ms.filter(plain, null_selection_behavior="drop")})
 
 
 def _field_pattern(name: str) -> str:

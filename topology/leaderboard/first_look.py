@@ -1,11 +1,12 @@
-"""A look at the newest score events while Spark starts, for the floors of a first long backlog.
+"""A look at some score events while Spark starts, for the floors of a first long backlog.
 
 Before there are boards there are no floors, and so each event of a backlog would be joined, sorted and added up, though
 hardly one of them reaches a board. A board is at least as good as its best events among some thousands: what is below
 the last place of these cannot be on it, whatever the others are.
 
-Only such events are looked at that need no JSON reader, by columns. The newest, since retention takes the oldest: what
-the floors are taken from has to be there when the query reads.
+Only such events are looked at that need no JSON reader, by columns. Boards of all time look at the newest, since
+retention takes the oldest: what the floors are taken from has to be there when the query reads. Boards of periods look
+at some from all over the backlog: the newest say nothing of the days before.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from itertools import chain
 from typing import Final, NamedTuple, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from aiokafka import TopicPartition
+from aiokafka import ConsumerRecord, TopicPartition
 
 from runtime.errors import LeaderboardError
 from runtime.kafka.clients import reading
@@ -38,47 +39,65 @@ logger = logging.getLogger(__name__)
 _FROM_EVENTS: Final = 500_000
 """A shorter backlog takes Spark less time than it would save."""
 
-_ONE_OF: Final = 8
-_MOST_EVENTS: Final = 300_000
-"""With a thousand boards of twenty places, the 250,000 of a backlog of 2,000,000 leave one event of twelve."""
-
 _POLL_MS: Final = 200
 _FETCH_BYTES: Final = 2 << 20
+_PIECE_BYTES: Final = 64 << 10
 _WITHIN_S: Final = 10.0
 _TAKEN_WITHIN_S: Final = 2.0
 
 
-class NewestEvents(NamedTuple):
-    """Some of the newest events.
+class Which(NamedTuple):
+    """Which events of a backlog are looked at.
 
     Attributes:
-        events: `product_id bigint, player_id bigint, score double`.
+        one_of: one of so many.
+        most: no more than these.
+        pieces: in so many pieces of each partition, which lie all over the backlog; one: the newest.
+    """
+
+    one_of: int
+    most: int
+    pieces: int
+
+
+NEWEST: Final = Which(8, 300_000, 1)
+"""With a thousand boards of twenty places, the 250,000 of a backlog of 2,000,000 leave one event of twelve."""
+EVERYWHERE: Final = Which(4, 600_000, 32)
+"""With four partitions, thirty days have four pieces each."""
+
+
+class SeenEvents(NamedTuple):
+    """Some events of a backlog.
+
+    Attributes:
+        events: `product_id bigint, player_id bigint, score double, at_ms bigint`, or with other keys of boards.
         begin: the first offset that was looked at, by partition.
     """
 
     events: pa.Table
     begin: dict[int, int]
 
-    def floors(self, players: pa.Array, products: pa.Array, places: int) -> pa.Table:
-        """Return the last place of each board that these events alone would fill: `product_id, floor`.
+    def floors(self, keys: Sequence[str], players: pa.Array, products: pa.Array, places: int) -> pa.Table:
+        """Return the last place of each board that these events alone would fill: the keys, and `floor`.
 
         Args:
+            keys: the columns that tell boards apart.
             players: the ids that exist, of those that the query joins. What is not known has no place yet.
             products: the same of products.
             places: how many entries each list of a board keeps.
         """
         events = self.events
         known = pc.and_(pc.is_in(events["player_id"], players), pc.is_in(events["product_id"], products))
-        ranked = events.filter(known).sort_by([("product_id", "ascending"), ("score", "descending")])
+        ranked = events.filter(known).sort_by([*((key, "ascending") for key in keys), ("score", "descending")])
         last_places, first = [], 0
         # On one thread the groups come in the order of the rows.
-        groups = ranked.group_by("product_id", use_threads=False).aggregate([([], "count_all")])
+        groups = ranked.group_by(list(keys), use_threads=False).aggregate([([], "count_all")])
         for count in groups["count_all"].to_pylist():
             if count >= places:
                 last_places.append(first + places - 1)
             first += count
         full = ranked.take(pa.array(last_places, pa.int64()))
-        return pa.table({"product_id": full["product_id"], "floor": full["score"]})
+        return full.select([*keys, "score"]).rename_columns([*keys, "floor"])
 
     def still_there(self, begin: Mapping[int, int]) -> bool:
         """Return whether no event has been deleted since, by where the partitions begin now."""
@@ -90,14 +109,24 @@ class FirstLook:
 
     Args:
         kafka: how to connect.
-        topics: `score-events` and `high-scores`, among others.
+        topics: `score-events` and that of the boards, among others.
+        boards: the topic of the boards.
+        which: the events that are looked at.
     """
 
-    def __init__(self, kafka: KafkaConnection, topics: Mapping[str, TopicDescription]) -> None:
+    def __init__(
+        self,
+        kafka: KafkaConnection,
+        topics: Mapping[str, TopicDescription],
+        boards: str = HIGH_SCORES,
+        which: Which = NEWEST,
+    ) -> None:
         self._kafka = kafka
         self._topics = topics
+        self._boards = boards
+        self._which = which
         self._enough = threading.Event()
-        self._looked: Future[NewestEvents | None] = Future()
+        self._looked: Future[SeenEvents | None] = Future()
 
     def __enter__(self) -> Self:
         # Nobody waits for a broker that does not answer, neither a stop nor the end of the process.
@@ -107,7 +136,7 @@ class FirstLook:
     def __exit__(self, *_: object) -> None:
         self._enough.set()
 
-    def take(self) -> NewestEvents | None:
+    def take(self) -> SeenEvents | None:
         """Return what has been seen so far, and look no longer; None when there was no need to look, or no way."""
         self._enough.set()
         try:
@@ -123,42 +152,73 @@ class FirstLook:
         except BaseException as error:  # noqa: BLE001  # whoever takes it is told
             self._looked.set_exception(error)
 
-    async def _look(self) -> NewestEvents | None:
-        offsets = await self._offsets(HIGH_SCORES)
+    async def _look(self) -> SeenEvents | None:
+        offsets = await self._offsets(self._boards)
         if offsets.end != offsets.begin:
             return None
         offsets = await self._offsets(SCORE_EVENTS)
         waiting = sum(offsets.end.values()) - sum(offsets.begin.values())
         if waiting < _FROM_EVENTS:
             return None
-        return await self._read(offsets, min(waiting // _ONE_OF, _MOST_EVENTS))
+        return await self._read(offsets, min(waiting // self._which.one_of, self._which.most))
 
     async def _offsets(self, topic: str) -> TopicOffsets:
         return await topic_offsets(self._kafka, topic, self._topics[topic].partitions)
 
-    async def _read(self, offsets: TopicOffsets, events: int) -> NewestEvents:
-        share = events // len(offsets.end)
-        begin = {partition: max(end - share, offsets.begin[partition]) for partition, end in offsets.end.items()}
-        left = {
-            TopicPartition(SCORE_EVENTS, partition): end
-            for partition, end in offsets.end.items()
-            if begin[partition] < end
-        }
-        began_s, seen = time.monotonic(), [plain_events(pa.array([], pa.binary()))]
+    async def _read(self, offsets: TopicOffsets, events: int) -> SeenEvents:
+        began_s, seen, looked_from = time.monotonic(), [_plain([])], dict(offsets.end)
+        pieces = [*self._pieces(offsets, events // len(offsets.end))]
         # Where records went away meanwhile, others would be seen twice.
-        reader = reading(self._kafka, auto_offset_reset="none", max_partition_fetch_bytes=_FETCH_BYTES)
+        reader = reading(
+            self._kafka,
+            auto_offset_reset="none",
+            max_partition_fetch_bytes=max(_FETCH_BYTES // len(pieces), _PIECE_BYTES),
+        )
         async with reader as consumer, kafka_errors(self._kafka):
-            consumer.assign(list(left))
-            for place in left:
-                consumer.seek(place, begin[place.partition])
-            while left and not self._enough.is_set() and time.monotonic() - began_s < _WITHIN_S:
-                records = chain(*(await consumer.getmany(*left, timeout_ms=_POLL_MS)).values())
-                # What Spark cannot read counts for no board, and so for no floor.
-                values = [record.value for record in records if reason_of(record) is None]
-                seen.append(plain_events(pa.array(values, pa.binary())))
-                # By positions: the end of a transaction has an offset, and is no record.
-                left = {place: end for place, end in left.items() if await consumer.position(place) < end}
-        newest = NewestEvents(pa.concat_tables(seen), begin)
+            consumer.assign([TopicPartition(SCORE_EVENTS, partition) for partition in offsets.end])
+            for piece in pieces:
+                left = {TopicPartition(SCORE_EVENTS, partition): end for partition, (_, end) in piece.items()}
+                for place in left:
+                    begin, _ = piece[place.partition]
+                    consumer.seek(place, begin)
+                    looked_from[place.partition] = min(looked_from[place.partition], begin)
+                while left and not self._enough.is_set() and time.monotonic() - began_s < _WITHIN_S:
+                    records = chain(*(await consumer.getmany(*left, timeout_ms=_POLL_MS)).values())
+                    seen.append(_plain([record for record in records if _counts(record, *piece[record.partition])]))
+                    # By positions: the end of a transaction has an offset, and is no record.
+                    left = {place: end for place, end in left.items() if await consumer.position(place) < end}
+        found = SeenEvents(pa.concat_tables(seen), looked_from)
         took_s = time.monotonic() - began_s
-        logger.info("floors come from %s of the newest score events, seen in %.1f s", f"{len(newest.events):,}", took_s)
-        return newest
+        logger.info("floors come from %s of the score events, seen in %.1f s", f"{len(found.events):,}", took_s)
+        return found
+
+    def _pieces(self, offsets: TopicOffsets, share: int) -> Iterator[dict[int, tuple[int, int]]]:
+        """Yield what is read at a time, the newest first: begin and end by partition, of those that have records.
+
+        Args:
+            offsets: of the backlog.
+            share: how many events of each partition.
+        """
+        count = self._which.pieces
+        size = -(-share // count)
+        for number in range(count):
+            piece = {}
+            for place, (partition, end) in enumerate(sorted(offsets.end.items())):
+                begin = offsets.begin[partition]
+                # Those of other partitions lie between.
+                shift = place / len(offsets.end) if count > 1 else 0
+                until = end - int((end - begin) * (number + shift) / count)
+                if begin < until:
+                    piece[partition] = max(until - size, begin), until
+            yield piece
+
+
+def _counts(record: ConsumerRecord[bytes, bytes], begin: int, end: int) -> bool:
+    # Kafka gives whole batches, and a record that is seen twice would take two places. What Spark cannot read counts
+    # for no board, and so for no floor.
+    return begin <= record.offset < end and reason_of(record) is None
+
+
+def _plain(records: Sequence[ConsumerRecord[bytes, bytes]]) -> pa.Table:
+    values = pa.array([record.value for record in records], pa.binary())
+    return plain_events(values, pa.array([record.timestamp for record in records], pa.int64()))

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
 from typing import Final
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -19,8 +19,9 @@ from runtime.kafka.ids import TopicDescription
 from runtime.stream.plan import Next, Plan
 from runtime.stream.upkeep import Care
 from runtime.stream.work import Work
+from topology.leaderboard.first_look import EVERYWHERE, FirstLook
 from topology.leaderboard.period_query import by_product, narrowed
-from topology.leaderboard.periods import Periods, is_kept
+from topology.leaderboard.periods import Periods, by_period, date_of, is_kept
 from topology.leaderboard.upkeep import LeaderboardUpkeep
 
 _KEPT_FROM: Final = "kept-from"
@@ -43,13 +44,13 @@ class PeriodUpkeep(LeaderboardUpkeep):
         self._kept_from: dict[str, str] = {}
         self._seeded_from: dict[str, str] | None = None
 
-    def look_ahead(
-        self,
-        kafka: KafkaConnection,  # noqa: ARG002
-        topics: Mapping[str, TopicDescription],  # noqa: ARG002
-    ) -> AbstractContextManager[object]:
-        """Look at nothing: the newest events say nothing of the days before."""
-        return nullcontext()
+    def first_look(self, kafka: KafkaConnection, topics: Mapping[str, TopicDescription]) -> FirstLook:
+        """Return what looks at events of all days."""
+        return FirstLook(kafka, topics, self.care.store.topic, EVERYWHERE)
+
+    def keyed(self, events: pa.Table) -> pa.Table:
+        """Return events once for each of their periods that are kept, with `period`."""
+        return by_period(events, self._periods.cutoffs())
 
     def seed(self, work: Work, published: DataFrame, *, tables_are_new: bool, goes_on: bool) -> DataFrame:
         """Return the boards so far of periods that are kept."""
@@ -71,8 +72,9 @@ class PeriodUpkeep(LeaderboardUpkeep):
 
     def narrow(self, events: DataFrame) -> DataFrame:
         """Leave out events of periods that are not kept, and below the floors of all their boards; mark hidden ones."""
-        floors = None if self._floors is None else by_product(self._floors)
-        above = narrowed(events, self._periods.names, self._periods.cutoffs(), floors)
+        periods = self._periods
+        floors = None if self._floors is None else by_product(self._floors, periods.names)
+        above = narrowed(events, periods.cutoffs(), date_of(periods.now_ms()), floors)
         return above if self._hiding is None else self._hiding.events_marked(above)
 
     def plan(self, work: Work, joined: Mapping[str, DataFrame], events: int) -> Plan | None:

@@ -1,8 +1,8 @@
 """Periods: days, weeks and months in UTC, each with a board of its own.
 
 A period is a text, its name and the day that it begins with: `day/2026-11-25`, `week/2026-11-23` (a Monday),
-`month/2026-11-01`. Those of one name are in order of time. In which periods an instant lies is spelled here twice, once
-in each language, and a property test holds the two to each other.
+`month/2026-11-01`. Those of one name are in order of time. In which periods an instant lies is spelled here three
+times, for Spark, for Arrow and for Python, and tests hold them to each other.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from runtime.lapsing import Lapsing
 from runtime.types import FIRST_MS, LAST_MS
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import Column
 
 DAY: Final = "day"
@@ -34,6 +35,9 @@ _DAY_MS: Final = 86_400_000
 _EPOCH: Final = date(1970, 1, 1)
 _THURSDAY: Final = 3
 """The day of the week of 1970-01-01; weeks begin on Monday, 0."""
+_MADE_BEFORE: Final = 500
+_MADE_BEHIND: Final = 100
+"""Of so many days before today and from today on, Spark looks texts up."""
 
 
 def _now_ms() -> int:
@@ -127,27 +131,78 @@ class Periods:
 # Spark
 
 
-def in_periods(at_ms: Column, names: Sequence[str], cutoffs: Mapping[str, str] | None = None) -> Column:
+def in_periods(at_ms: Column, names: Sequence[str]) -> Column:
     """Return the periods that an instant lies in, a list of texts; none of years before 1 and after 9999.
 
     Args:
         at_ms: in milliseconds from 1970.
         names: those that have boards.
-        cutoffs: the oldest one that counts, by name; without it each one does.
+    """
+    from pyspark.sql import functions as F
+
+    return F.array_compact(F.array(*periods_of(at_ms, dict.fromkeys(names, "")).values()))
+
+
+def periods_of(at_ms: Column, cutoffs: Mapping[str, str], today: date = _EPOCH) -> dict[str, Column]:
+    """Return the period of each name that an instant lies in; null in years before 1 and after 9999.
+
+    Args:
+        at_ms: in milliseconds from 1970.
+        cutoffs: the oldest one that counts, by name; null in those before it.
+        today: of days around it the texts are made ahead: to write them for each of many events takes Spark longer than
+            all else that is done with it.
     """
     from pyspark.sql import functions as F
 
     days = F.floor(at_ms / F.lit(_DAY_MS)).cast("int")
+    dated = F.when(at_ms.between(FIRST_MS, LAST_MS), days)
+    return {name: _text_of(name, dated, cutoff, today) for name, cutoff in cutoffs.items()}
+
+
+def _text_of(name: str, days: Column, cutoff: str, today: date) -> Column:
+    """Return the period of a name that a day since 1970 lies in, null before the oldest one that counts."""
+    from pyspark.sql import functions as F
+
+    around = [today + timedelta(days=each) for each in range(-_MADE_BEFORE, _MADE_BEHIND)]
+    made = [period_of(name, day) for day in around]
+    counting = [text if text >= cutoff else "" for text in made]
+    first = (around[0] - _EPOCH).days
+    # Spark makes a constant of it before a query runs.
+    listed = F.split(F.lit(",".join(counting)), ",")
     day = F.date_from_unix_date(days)
     begins = {
         DAY: day,
         WEEK: F.date_from_unix_date((days - F.pmod(days + _THURSDAY, F.lit(7))).cast("int")),
         MONTH: F.trunc(day, "month"),
     }
-    texts = [(name, F.concat(F.lit(f"{name}/"), begins[name].cast("string"))) for name in names]
-    listed = [text if cutoffs is None else F.when(text >= cutoffs[name], text) for name, text in texts]
-    there = F.array(*listed) if cutoffs is None else F.array_compact(F.array(*listed))
-    return F.when(at_ms.between(FIRST_MS, LAST_MS), there)
+    text = F.concat(F.lit(f"{name}/"), begins[name].cast("string"))
+    is_made = days.between(first, first + len(around) - 1)
+    return F.when(is_made, F.nullif(F.get(listed, days - first), F.lit(""))).when(text >= cutoff, text)
+
+
+def by_period(events: pa.Table, cutoffs: Mapping[str, str]) -> pa.Table:
+    """Return events once for each of their periods, in a further column `period string`; as `periods_of` has them.
+
+    Args:
+        events: with `at_ms bigint`.
+        cutoffs: the oldest period that counts, by name.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    at_ms = events["at_ms"]
+    dated = events.filter(pc.and_(pc.greater_equal(at_ms, FIRST_MS), pc.less_equal(at_ms, LAST_MS)))
+    # Rounded down, as a division of integers is not where they are below zero.
+    days = pc.floor(pc.divide(dated["at_ms"].cast(pa.float64()), float(_DAY_MS))).cast(pa.int64())
+    there = pc.unique(days)
+    place = pc.index_in(days, there)
+    of_each = []
+    for name, first in cutoffs.items():
+        texts = (period_of(name, _EPOCH + timedelta(days=day)) for day in there.to_pylist())
+        kept = pa.array([text if text >= first else None for text in texts], pa.string())
+        named = dated.append_column("period", kept.take(place))
+        of_each.append(named.filter(pc.is_valid(named["period"])))
+    return pa.concat_tables(of_each)
 
 
 def is_kept(period: Column, cutoffs: Mapping[str, str]) -> Column:

@@ -25,7 +25,7 @@ from runtime.stream.tables import in_memory
 from runtime.stream.upkeep import Care, Upkeep
 from runtime.stream.work import Work, newest_generation, write
 from topology.leaderboard import boards
-from topology.leaderboard.first_look import FirstLook, NewestEvents
+from topology.leaderboard.first_look import FirstLook, SeenEvents
 from topology.leaderboard.hiding import SCHEMAS, Hiding, tables_of
 from topology.leaderboard.moderation import Hidden, hidden_by
 from topology.leaderboard.query import above_floor
@@ -51,7 +51,7 @@ class LeaderboardUpkeep(Upkeep):
         self._kept: int = care.store.record.kept  # type: ignore[attr-defined]  # of Places
         self._floors: DataFrame | None = None
         self._look: FirstLook | None = None
-        self._newest: NewestEvents | None = None
+        self._seen: SeenEvents | None = None
         self._surveys = Surveys(care.refresh_s)
         self._floors_age = FloorsAge(care.freshness)
         self._generation = 0
@@ -63,9 +63,17 @@ class LeaderboardUpkeep(Upkeep):
     def look_ahead(
         self, kafka: KafkaConnection, topics: Mapping[str, TopicDescription]
     ) -> AbstractContextManager[object]:
-        """Look at the newest events while Spark starts."""
-        self._look = FirstLook(kafka, topics)
+        """Look at some events while Spark starts."""
+        self._look = self.first_look(kafka, topics)
         return self._look
+
+    def first_look(self, kafka: KafkaConnection, topics: Mapping[str, TopicDescription]) -> FirstLook:
+        """Return what looks at the events that say most of the boards: of all time, the newest."""
+        return FirstLook(kafka, topics)
+
+    def keyed(self, events: pa.Table) -> pa.Table:
+        """Return events that were seen with the keys of the boards that they count for."""
+        return events
 
     def why_begin(self, generations: Generations, generation: Generation) -> str | None:
         """Return why a generation cannot be gone on with.
@@ -87,11 +95,11 @@ class LeaderboardUpkeep(Upkeep):
         return boards.parts(seed, self._keys)
 
     def begun(self, work: Work, *, anew: bool) -> None:
-        """Note which generation is worked on; take what has been seen of the newest events if it has no boards."""
+        """Note which generation is worked on; take what has been seen of the events if it has no boards."""
         added = self._changes().added
         # A query that goes on has read some of them when other players were known.
         look, self._look = self._look, None
-        self._newest = look.take() if look is not None and anew and not work.generation.seeded else None
+        self._seen = look.take() if look is not None and anew and not work.generation.seeded else None
         self._floors = None
         if anew:
             self._surveys.works_on_generation(added)
@@ -108,7 +116,7 @@ class LeaderboardUpkeep(Upkeep):
     # Catching up
 
     def catching_up(self, work: Work, joined: Mapping[str, DataFrame]) -> None:  # noqa: ARG002
-        """Take the floors of a snapshot; without one those of the seed, or of the newest events.
+        """Take the floors of a snapshot; without one those of the seed, or of the events that were seen.
 
         To read all boards first takes longer than what the floors of a short backlog would save.
         """
@@ -117,17 +125,18 @@ class LeaderboardUpkeep(Upkeep):
             return
         if work.generation.seeded:
             self._floors = boards.seed_floors(work.read_seed(), self._keys, self._kept)
-        elif self._newest is not None:
+        elif self._seen is not None:
             # Whoever counts for a floor has to be known to the query, so both take the same ids.
             players, products = (pa.array(self.care.tables.keys(topic), pa.int64()) for topic in (PLAYERS, PRODUCTS))
             hidden = self._hidden()
             # Nobody who is hidden counts for a floor, nor does a score: which of these it is, nobody has looked at.
             shown = pc.invert(pc.is_in(players, pa.array({each.player_id for each in hidden.players}, pa.int64())))
             places = self._kept + len(hidden.scores)
-            of_newest = self._newest.floors(players.filter(shown), products, places)
-            if of_newest.num_rows:
+            seen = self._seen._replace(events=self.keyed(self._seen.events))
+            of_seen = seen.floors(self._keys, players.filter(shown), products, places)
+            if of_seen.num_rows:
                 work.generations.directory.write_text(f"{work.generation.name}/{_UNREAD}", "")
-                self._floors = in_memory(work.spark.session, of_newest)
+                self._floors = in_memory(work.spark.session, of_seen)
 
     def narrow(self, events: DataFrame) -> DataFrame:
         """Drop the events below their board's floor, and mark those of hidden players."""
@@ -135,16 +144,16 @@ class LeaderboardUpkeep(Upkeep):
         return above if self._hiding is None else self._hiding.events_marked(above)
 
     def caught_up(self, work: Work, begin: Callable[[], Mapping[TopicPartition, int]]) -> None:
-        """Have the floors of the newest events, if there were any, count for good: their backlog has been read.
+        """Have the floors of the events that were seen, if any, count for good: their backlog has been read.
 
         Raises:
             GenerationOutdated: some of these events were deleted before they were read.
         """
         name = f"{work.generation.name}/{_UNREAD}"
-        if self._newest is None or not work.generations.directory.exists(name):
+        if self._seen is None or not work.generations.directory.exists(name):
             return
-        if not self._newest.still_there({at.partition: offset for at, offset in begin().items()}):
-            raise GenerationOutdated("the newest score events were deleted before they were read")
+        if not self._seen.still_there({at.partition: offset for at, offset in begin().items()}):
+            raise GenerationOutdated("score events that floors came from were deleted before they were read")
         work.generations.directory.delete(name)
 
     # Real time

@@ -18,7 +18,16 @@ from app.moderation import read_all
 from app.verification.boards.comparison import Board, Names, Place
 from app.verification.boards.hidden import judge_hidden
 from app.verification.boards.ranks import Rank, ranked
-from app.verification.boards.records import MAX_BYTES, MAX_TIME_MS, Row, Score, judge_row, judge_score, judge_score_at
+from app.verification.boards.records import (
+    MAX_BYTES,
+    MAX_TIME_MS,
+    MIN_TIME_IN_SPARK_MS,
+    Row,
+    Score,
+    judge_row,
+    judge_score,
+    judge_score_at,
+)
 from app.verification.inputs import Inputs
 from runtime.kafka.connection import KafkaConnection
 from runtime.kafka.offsets import OffsetRange, Ranges
@@ -295,7 +304,7 @@ def _scores(records: DataFrame) -> DataFrame:
     judge = F.udf(judge_score, "product_id bigint, player_id bigint, score double", useArrow=False)
     # Keys are not handed to Python for their size alone, nor times.
     is_small = F.coalesce(F.octet_length("key"), F.lit(0)) <= MAX_BYTES
-    value = F.when(is_small & (F.abs("timestamp_ms") <= MAX_TIME_MS), F.col("value"))
+    value = F.when(is_small & F.col("timestamp_ms").between(MIN_TIME_IN_SPARK_MS, MAX_TIME_MS), F.col("value"))
     return records.select(judge(value).alias("event"), *_where()).select("event.*", *_where())
 
 

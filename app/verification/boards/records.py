@@ -23,6 +23,9 @@ MAX_BYTES: Final = 16 * 1024 * 1024
 MAX_TIME_MS: Final = 9_000_000_000_000_000
 """Before and after 1970; a score event that says to be from any other time cannot be used."""
 
+MIN_TIME_IN_SPARK_MS: Final = -8_999_816_313_600_000
+"""What such a time before 1970 is in Spark, which takes it that days before 1582 are of the Julian calendar."""
+
 _INTEGER: Final = re.compile(r"0|-?[1-9][0-9]{0,18}")
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 # A string that never ends takes the rest of the text, so that no quote is looked at twice.

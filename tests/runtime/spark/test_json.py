@@ -29,6 +29,7 @@ from runtime.records import (
     TOO_LARGE,
     is_unicode,
 )
+from runtime.spark.beside_value import EARLIEST_MS
 from runtime.spark.results import with_at
 from runtime.spark.session import Spark
 from runtime.types import ColumnType
@@ -284,7 +285,8 @@ def test_what_a_record_has_beside_its_value_is_judged_first(spark: Spark, form: 
     cases: list[tuple[Record, str | None]] = [
         ((b"k", good, FURTHEST_MS), None),
         ((b"k", good, FURTHEST_MS + 1), TIMESTAMP_REASON),
-        ((None, b"", -FURTHEST_MS - 1), TIMESTAMP_REASON),
+        ((b"k", good, EARLIEST_MS), None),
+        ((None, b"", EARLIEST_MS - 1), TIMESTAMP_REASON),
         ((b"", None, 0), NO_KEY),
         ((b"k", b" " * (LARGEST_BYTES + 1), 0), TOO_LARGE),
         ((bytes(LARGEST_BYTES + 1), good, 0), TOO_LARGE),

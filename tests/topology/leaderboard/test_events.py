@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from runtime import Table
 from runtime.errors import InvalidRecord
 from runtime.records import FURTHEST_MS, LARGEST_BYTES, TIMESTAMP_REASON, TOO_LARGE
+from runtime.spark.beside_value import EARLIEST_MS
 from runtime.spark.session import Spark
 from runtime.table_records import parse_row
 from runtime.testing.frames import records_frame
@@ -49,9 +50,9 @@ def test_what_a_record_has_beside_its_value_is_judged_first(spark: Spark) -> Non
     fits = event()[:-1] + b" " * (LARGEST_BYTES - len(event())) + b"}"
     cases = [
         ((None, event(), FURTHEST_MS), None),
-        ((None, event(), -FURTHEST_MS), None),
+        ((None, event(), EARLIEST_MS), None),
         ((None, event(), FURTHEST_MS + 1), TIMESTAMP_REASON),
-        ((None, b"", -FURTHEST_MS - 1), TIMESTAMP_REASON),
+        ((None, b"", EARLIEST_MS - 1), TIMESTAMP_REASON),
         ((b"\xff", fits, 0), None),
         ((None, b" " + fits, 0), TOO_LARGE),
         ((bytes(LARGEST_BYTES), event(), 0), None),
@@ -138,7 +139,7 @@ def read_by_columns(values: list[bytes | None]) -> list[list[dict[str, Any]]]:
     separator = -123456789012345678
     separated = [part for value in values for part in (event(b"0", b"%d" % separator), value)]
     found: list[list[dict[str, Any]]] = []
-    for row in plain_events(pa.array(separated, pa.binary())).to_pylist():
+    for row in seen(separated):
         if row["product_id"] == separator:
             found.append([])
         else:
@@ -148,10 +149,16 @@ def read_by_columns(values: list[bytes | None]) -> list[list[dict[str, Any]]]:
 
 def test_columns_have_the_plain_events_of_many(spark: Spark) -> None:
     values = [event(), b"\xff\xfe", None, event(b'"5"'), event(b"0.5", b"-7", b"123456789012345678"), b"{}"]
-    assert plain_events(pa.array(values, pa.binary())).to_pylist() == [
-        {"product_id": 1, "player_id": 3, "score": 5.0},
-        {"product_id": -7, "player_id": 123456789012345678, "score": 0.5},
+    assert seen(values) == [
+        {"product_id": 1, "player_id": 3, "score": 5.0, "at_ms": 0},
+        {"product_id": -7, "player_id": 123456789012345678, "score": 0.5, "at_ms": 4},
     ]
+
+
+def seen(values: list[bytes | None]) -> list[dict[str, Any]]:
+    """Return the plain events of values whose times are their places."""
+    found: list[dict[str, Any]] = plain_events(pa.array(values, pa.binary()), pa.array(range(len(values)))).to_pylist()
+    return found
 
 
 def test_a_zero_keeps_its_sign_unless_it_is_spelled_as_a_whole_number(spark: Spark) -> None:

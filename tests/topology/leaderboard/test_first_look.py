@@ -1,4 +1,4 @@
-"""Floors out of some of the newest events: a bound for every board, whatever the other events are."""
+"""Floors out of some events: a bound for every board, whatever the other events are."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from collections.abc import Callable, Sequence
 import pyarrow as pa
 import pytest
 
+from tests.drivers.periods import ms
 from tests.drivers.topology import Score, TopologyDriver, numbered
 from topology.leaderboard.events import plain_events
-from topology.leaderboard.first_look import NewestEvents
+from topology.leaderboard.first_look import SeenEvents
+from topology.leaderboard.periods import by_period
 
 Event = tuple[int, int, float]
 """Product, player, score."""
@@ -20,12 +22,17 @@ PLAYERS, PRODUCTS = (1, 2), (1, 2)
 TYPES = (pa.int64(), pa.int64(), pa.float64())
 
 
+def plain(values: Sequence[bytes | None], at_ms: Sequence[int] = ()) -> pa.Table:
+    times = at_ms or [0] * len(values)
+    return plain_events(pa.array(values, pa.binary()), pa.array(times, pa.int64()))
+
+
 def floors(events: Sequence[Event], places: int = 2) -> dict[int, float]:
     names = ("product_id", "player_id", "score")
     table = pa.table(
         [pa.array(column, of) for column, of in zip(zip(*events, strict=True), TYPES, strict=True)], names=names
     )
-    found = NewestEvents(table, {}).floors(pa.array(PLAYERS), pa.array(PRODUCTS), places).to_pylist()
+    found = SeenEvents(table, {}).floors(["product_id"], pa.array(PLAYERS), pa.array(PRODUCTS), places).to_pylist()
     assert len({row["product_id"] for row in found}) == len(found)
     return {row["product_id"]: row["floor"] for row in found}
 
@@ -51,8 +58,26 @@ def test_a_floor_is_the_last_place_of_a_board_that_the_known_events_fill(
 
 
 def test_no_events_have_no_floors() -> None:
-    nothing = NewestEvents(plain_events(pa.array([], pa.binary())), {})
-    assert nothing.floors(pa.array(PLAYERS), pa.array(PRODUCTS), 2).num_rows == 0
+    nothing = SeenEvents(plain([]), {})
+    assert nothing.floors(["product_id"], pa.array(PLAYERS), pa.array(PRODUCTS), 2).num_rows == 0
+    of_periods = SeenEvents(by_period(plain([]), {"day": ""}), {})
+    assert of_periods.floors(["product_id", "period"], pa.array(PLAYERS), pa.array(PRODUCTS), 2).num_rows == 0
+
+
+def test_each_period_has_floors_of_its_own() -> None:
+    at = {
+        "2026-11-22T23:59:59": 1.0,
+        "2026-11-23T00:00:00": 2.0,
+        "2026-11-23T23:59:59": 3.0,
+        "2026-11-24T00:00:00": 4.0,
+    }
+    values = [b'{"score":%r,"product_id":1,"player_id":1}' % score for score in at.values()]
+    seen = SeenEvents(by_period(plain(values, [ms(each) for each in at]), {"day": "", "week": "week/2026-11-23"}), {})
+    found = seen.floors(["product_id", "period"], pa.array(PLAYERS), pa.array(PRODUCTS), 2)
+    assert found.to_pylist() == [
+        {"product_id": 1, "period": "day/2026-11-23", "floor": 2.0},
+        {"product_id": 1, "period": "week/2026-11-23", "floor": 3.0},
+    ]
 
 
 @pytest.mark.parametrize("newest", [5, 20, 200])
@@ -63,8 +88,8 @@ def test_floors_of_some_events_change_nothing_on_the_boards_of_all(
     scores = numbered(
         Score(seeded.randrange(30), seeded.randrange(1, 5), seeded.choice((1, 1, 1, 2, 3))) for _ in range(200)
     )
-    events = NewestEvents(plain_events(pa.array([score.value for score in scores[-newest:]], pa.binary())), {})
-    found = events.floors(pa.array(PLAYERS), pa.array(PRODUCTS), 4).to_pylist()
+    events = SeenEvents(plain([score.value for score in scores[-newest:]]), {})
+    found = events.floors(["product_id"], pa.array(PLAYERS), pa.array(PRODUCTS), 4).to_pylist()
     assert found or newest == 5, "some boards have one"
     without = driver(players=PLAYERS, products=PRODUCTS).boards(scores)
     with_floors = driver(
@@ -80,5 +105,4 @@ def test_floors_of_some_events_change_nothing_on_the_boards_of_all(
     [({0: 0, 1: 0}, True), ({0: 10, 1: 20}, True), ({0: 11, 1: 0}, False), ({0: 0, 1: 21}, False)],
 )
 def test_events_are_gone_when_a_partition_begins_after_the_first_of_them(begin: dict[int, int], expected: bool) -> None:
-    events = plain_events(pa.array([], pa.binary()))
-    assert NewestEvents(events, {0: 10, 1: 20}).still_there(begin) is expected
+    assert SeenEvents(plain([]), {0: 10, 1: 20}).still_there(begin) is expected

@@ -19,12 +19,14 @@ from topology.leaderboard.periods import (
     NAMES,
     Periods,
     before,
+    by_period,
     date_of,
     in_periods,
     is_kept,
     parse_kept,
     parse_names,
     period_of,
+    periods_of,
 )
 
 
@@ -61,9 +63,42 @@ def test_spark_says_the_same_as_python(spark: Spark) -> None:
     assert [row.periods for row in found] == [[period_of(name, date_of(row["at"])) for name in NAMES] for row in found]
 
 
+@pytest.mark.parametrize("today", ["1970-01-01", "2024-02-29", "2026-11-25"])
+@pytest.mark.parametrize("cutoffs", [dict.fromkeys(NAMES, ""), Periods(now_ms=lambda: ms("2026-11-25")).cutoffs()])
+def test_texts_that_are_made_ahead_are_those_that_are_made_of_an_event(
+    spark: Spark, today: str, cutoffs: dict[str, str]
+) -> None:
+    day = date.fromisoformat(today)
+    # Around the first and the last day that texts are made of ahead.
+    days = [*range(-510, -490), *range(-10, 10), *range(90, 110)]
+    instants = [ms(today) + number * 86_400_000 + shift for number in days for shift in (0, 86_399_999)]
+    rows = frame(spark.session, [(at,) for at in [*map(ms, LIES_IN), *instants]], pa.schema({"at": pa.int64()}))
+    periods = [of.alias(name) for name, of in periods_of(F.col("at"), cutoffs, day).items()]
+    for row in rows.select("at", *periods).collect():
+        of_each = {name: period_of(name, date_of(row["at"])) for name in NAMES}
+        assert {name: row[name] for name in NAMES} == {
+            name: text if text >= cutoffs[name] else None for name, text in of_each.items()
+        }
+
+
+@given(st.lists(st.integers(FIRST_MS - 10**9, LAST_MS + 10**9)), st.sampled_from(["", "day/1970-01-01"]))
+def test_arrow_says_the_same_as_python(instants: list[int], first_day: str) -> None:
+    cutoffs = {"day": first_day, "week": "week/1500-01-01", "month": ""}
+    events = pa.table({"at_ms": pa.array(instants, pa.int64()), "place": pa.array(range(len(instants)), pa.int64())})
+    expected = {
+        (place, text)
+        for place, at in enumerate(instants)
+        for name in NAMES
+        if FIRST_MS <= at <= LAST_MS and (text := period_of(name, date_of(at))) >= cutoffs[name]
+    }
+    found = [(row["place"], row["period"]) for row in by_period(events, cutoffs).to_pylist()]
+    assert len(found) == len(expected)
+    assert set(found) == expected
+
+
 def test_what_is_of_no_calendar_year_lies_in_no_period(spark: Spark) -> None:
     rows = frame(spark.session, [(FIRST_MS - 1,), (LAST_MS + 1,), (-(2**62),), (2**62,)], pa.schema({"at": pa.int64()}))
-    assert [row[0] for row in rows.select(in_periods(F.col("at"), NAMES)).collect()] == [None] * 4
+    assert [row[0] for row in rows.select(in_periods(F.col("at"), NAMES)).collect()] == [[]] * 4
 
 
 def test_only_periods_that_are_kept_count(spark: Spark) -> None:
@@ -77,7 +112,9 @@ def test_only_periods_that_are_kept_count(spark: Spark) -> None:
         "2025-09-30T23:59:59": [],
     }
     rows = frame(spark.session, [(ms(each),) for each in at], pa.schema({"at": pa.int64()}))
-    assert [row[0] for row in rows.select(in_periods(F.col("at"), NAMES, cutoffs)).collect()] == list(at.values())
+    of_each = periods_of(F.col("at"), cutoffs)
+    kept_of_each = [[text for text in row if text] for row in rows.select(*of_each.values()).collect()]
+    assert kept_of_each == list(at.values())
     texts = sorted({text for every in LIES_IN.values() for text in every})
     named = frame(spark.session, [(each,) for each in texts], pa.schema({"period": pa.string()}))
     kept = [row[0] for row in named.where(is_kept(F.col("period"), cutoffs)).collect()]

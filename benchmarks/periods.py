@@ -1,0 +1,173 @@
+"""What boards of the day, the week and the month cost: a backlog over thirty days, how fresh boards are, and hiding.
+
+    .venv/bin/python -m benchmarks.periods
+
+The service's default settings but for LEADERBOARD_PERIODS: boards of all time alone, then all four.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import multiprocessing
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from itertools import cycle, islice
+
+import uvloop
+
+from benchmarks.figures import Figure, markdown, p50_and_p99
+from benchmarks.freshness import OWN_PRODUCT, SECONDS, WARM_UP_S, OwnBoard, shown_after_ms
+from benchmarks.load import PARTITIONS, SENDERS, Best, Load, producer, send_tables, send_values, sending
+from benchmarks.loaded import DEFAULTS, LOOK_EVERY_S, installed
+from runtime.kafka.connection import KafkaConnection
+from tests.drivers.instance import Instance
+from tests.drivers.periods import NAMES, period
+from tests.drivers.reader import Connection
+from tests.drivers.replicas import Replicas
+from tests.waiting import wait_until
+from topology.leaderboard.periods import ALL, Periods
+from topology.leaderboard.topics import MODERATION, SCORE_EVENTS
+
+FOUR = ",".join((ALL, *NAMES))
+BACKLOG = Load(products=OWN_PRODUCT)
+RATE = 1_000
+TRIES = 50
+APART_S = 0.5
+_DAYS_MS = 30 * 86_400_000
+_GIVE_UP_S = 60.0
+
+Expected = dict[str, Best]
+"""The boards by the end of their path."""
+
+
+class OwnBoardOfToday(OwnBoard):
+    """A new best score of a board of its own, seen on the day's."""
+
+    path = f"{OwnBoard.path}&period=day"
+
+
+def run() -> Iterator[Figure]:
+    """Yield the figures of one run."""
+    for names in (ALL, FOUR):
+        with _filled(names) as (kafka, replicas, expected):
+            began_s = time.monotonic()
+            (instance,) = replicas.add()
+            for path, best in expected.items():
+                wait_until(_shows(instance, path, best), f"the boards of {path} are exact", every_s=LOOK_EVERY_S)
+            took_s = time.monotonic() - began_s
+            yield Figure(f"{BACKLOG.events:,} events over thirty days, PERIODS={names}", "s", [took_s])
+            instance.wait_for_real_time()
+            probes = {"all time": OwnBoard(), "today": OwnBoardOfToday()}
+            with sending(kafka, RATE, Load(products=OWN_PRODUCT - 1, seed=RATE)):
+                for what, probe in list(probes.items())[: 1 if names == ALL else 2]:
+                    uvloop.run(shown_after_ms(kafka, instance.address, probe, WARM_UP_S))
+                    shown_ms = uvloop.run(shown_after_ms(kafka, instance.address, probe, SECONDS))
+                    yield from p50_and_p99(f"{RATE:,} ev/s, PERIODS={names}: until HTTP shows it, {what}", shown_ms)
+            if names == FOUR:
+                replicas.add(2)
+                replicas.wait_until_settled()
+                addresses = [each.address for each in replicas.members]
+                hidden_ms, shown_ms = uvloop.run(_hidden_and_shown_ms(kafka, addresses))
+                yield from p50_and_p99("the player of most boards is hidden at each of three instances", hidden_ms)
+                yield from p50_and_p99("and shown again", shown_ms)
+
+
+@contextmanager
+def _filled(names: str) -> Iterator[tuple[KafkaConnection, Replicas, Expected]]:
+    """Have a broker with the backlog, no instance yet, and the boards that have to come out."""
+    until_ms = int(time.time() * 1000)
+    # A backlog of thirty days is there where the topic keeps it.
+    with installed({"log.retention.ms": "-1"}) as (directory, broker):
+        asyncio.run(send_tables(broker.connection, BACKLOG))
+        with multiprocessing.get_context("spawn").Pool(SENDERS) as pool:
+            parts = pool.map(partial(_send_share, broker.connection, until_ms), range(SENDERS))
+        best = defaultdict[str, Best](lambda: Best(3))
+        kept = Periods().cutoffs()
+        for part in parts:
+            for name, begin, boards in part:
+                if name == ALL:
+                    best[""].merge(boards)
+                elif name in names and f"{name}/{begin}" >= kept[name]:
+                    best[f"&period={name}&at={begin}"].merge(boards)
+        with Replicas(directory, broker.bootstrap_servers, PERIODS=names, **DEFAULTS) as replicas:
+            yield broker.connection, replicas, best
+
+
+def _shows(instance: Instance, path: str, best: Best) -> Callable[[], bool]:
+    expected = best.boards()
+    return lambda: bool(instance.json_of(f"/leaderboard?limit=3{path}") == expected)
+
+
+def _send_share(kafka: KafkaConnection, until_ms: int, part: int) -> list[tuple[str, str, Best]]:
+    """Send the events of one sender, those of each chunk later than those before; return the boards they make."""
+    best = defaultdict[tuple[str, str], Best](lambda: Best(3))
+    asyncio.run(_send_scores(kafka, until_ms, part, best))
+    return [(*key, boards) for key, boards in best.items()]
+
+
+async def _send_scores(
+    kafka: KafkaConnection, until_ms: int, part: int, best: defaultdict[tuple[str, str], Best]
+) -> None:
+    partitions = range(part, PARTITIONS, SENDERS)
+    events = BACKLOG.events // SENDERS
+    sent = 0
+    async with producer(kafka) as sender:
+        for number, chunk in enumerate(BACKLOG.scores(events, part)):
+            sent += len(chunk.scores)
+            at_ms = until_ms - _DAYS_MS + _DAYS_MS * sent // events
+            for key in ((ALL, ""), *((name, period(name, at_ms)) for name in NAMES)):
+                best[key].add(chunk)
+            partition = partitions[number % len(partitions)]
+            await send_values(sender, SCORE_EVENTS, partition, chunk.values(), at_ms)
+        await sender.flush()
+
+
+async def _hidden_and_shown_ms(kafka: KafkaConnection, addresses: Sequence[str]) -> tuple[list[float], list[float]]:
+    """Hide a player and show it again, some times; return how long each took at the last of the instances.
+
+    It is the player who is on most boards, which are all rendered anew then. Of the four that it leads, another one is
+    looked at each time.
+    """
+    own = OwnBoard()
+    await shown_after_ms(kafka, addresses[0], own, seconds=1)
+    connections = [Connection(address) for address in addresses]
+    taken_ms: dict[bool, list[float]] = {True: [], False: []}
+    async with producer(kafka) as sender:
+        for name in islice(cycle((ALL, *NAMES)), TRIES):
+            path = f"{own.path}&period={name}"
+            for hidden in (True, False):
+                began_s = time.perf_counter()
+                await sender.send(MODERATION, json.dumps({"hidden": hidden}).encode(), key=b"player/1")
+                await asyncio.gather(*(_wait_until(connection, path, hidden=hidden) for connection in connections))
+                taken_ms[hidden].append((time.perf_counter() - began_s) * 1000)
+                await asyncio.sleep(APART_S)
+    for connection in connections:
+        connection.close()
+    return taken_ms[True], taken_ms[False]
+
+
+async def _wait_until(connection: Connection, path: str, *, hidden: bool) -> None:
+    """Ask one instance for a board until the player is off it, or leads it."""
+    async with asyncio.timeout(_GIVE_UP_S):
+        while await _leads(connection, path) == hidden:
+            pass
+
+
+async def _leads(connection: Connection, path: str) -> bool:
+    reply = await connection.get(path)
+    # A board that nobody else is on is not there while its player is hidden.
+    assert reply.status in {200, 404}, reply
+    return reply.status == 200 and any(entry["playerId"] == 1 for entry in json.loads(reply.body))
+
+
+def main() -> None:
+    """Print the table of one run."""
+    print(markdown(run()))
+
+
+if __name__ == "__main__":
+    main()
