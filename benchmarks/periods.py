@@ -35,6 +35,8 @@ from topology.leaderboard.topics import MODERATION, SCORE_EVENTS
 FOUR = ",".join((ALL, *NAMES))
 BACKLOG = Load(products=OWN_PRODUCT)
 RATE = 1_000
+PLACES = 10
+"""As many as are served: what is lost shows at the end of a board first."""
 TRIES = 50
 APART_S = 0.5
 _DAYS_MS = 30 * 86_400_000
@@ -85,7 +87,7 @@ def _filled(names: str) -> Iterator[tuple[KafkaConnection, Replicas, Expected]]:
         asyncio.run(send_tables(broker.connection, BACKLOG))
         with multiprocessing.get_context("spawn").Pool(SENDERS) as pool:
             parts = pool.map(partial(_send_share, broker.connection, until_ms), range(SENDERS))
-        best = defaultdict[str, Best](lambda: Best(3))
+        best = defaultdict[str, Best](lambda: Best(PLACES))
         kept = Periods().cutoffs()
         for part in parts:
             for name, begin, boards in part:
@@ -99,12 +101,12 @@ def _filled(names: str) -> Iterator[tuple[KafkaConnection, Replicas, Expected]]:
 
 def _shows(instance: Instance, path: str, best: Best) -> Callable[[], bool]:
     expected = best.boards()
-    return lambda: bool(instance.json_of(f"/leaderboard?limit=3{path}") == expected)
+    return lambda: bool(instance.json_of(f"/leaderboard?limit={PLACES}{path}") == expected)
 
 
 def _send_share(kafka: KafkaConnection, until_ms: int, part: int) -> list[tuple[str, str, Best]]:
     """Send the events of one sender, those of each chunk later than those before; return the boards they make."""
-    best = defaultdict[tuple[str, str], Best](lambda: Best(3))
+    best = defaultdict[tuple[str, str], Best](lambda: Best(PLACES))
     asyncio.run(_send_scores(kafka, until_ms, part, best))
     return [(*key, boards) for key, boards in best.items()]
 

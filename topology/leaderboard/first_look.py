@@ -89,14 +89,12 @@ class SeenEvents(NamedTuple):
         events = self.events
         known = pc.and_(pc.is_in(events["player_id"], players), pc.is_in(events["product_id"], products))
         ranked = events.filter(known).sort_by([*((key, "ascending") for key in keys), ("score", "descending")])
-        last_places, first = [], 0
-        # On one thread the groups come in the order of the rows.
-        groups = ranked.group_by(list(keys), use_threads=False).aggregate([([], "count_all")])
-        for count in groups["count_all"].to_pylist():
-            if count >= places:
-                last_places.append(first + places - 1)
-            first += count
-        full = ranked.take(pa.array(last_places, pa.int64()))
+        # In which order groups come, nobody promises.
+        numbered = ranked.append_column("row", pa.array(range(ranked.num_rows), pa.int64()))
+        boards = numbered.group_by(list(keys)).aggregate([("row", "min"), ("row", "count")])
+        filled = boards.filter(pc.greater_equal(boards["row_count"], places))
+        last_places = pc.add(filled["row_min"], places - 1)
+        full = ranked.take(last_places)
         return full.select([*keys, "score"]).rename_columns([*keys, "floor"])
 
     def still_there(self, begin: Mapping[int, int]) -> bool:

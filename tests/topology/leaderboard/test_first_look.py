@@ -12,7 +12,7 @@ from tests.drivers.periods import ms
 from tests.drivers.topology import Score, TopologyDriver, numbered
 from topology.leaderboard.events import plain_events
 from topology.leaderboard.first_look import SeenEvents
-from topology.leaderboard.periods import by_period
+from topology.leaderboard.periods import NAMES, by_period
 
 Event = tuple[int, int, float]
 """Product, player, score."""
@@ -78,6 +78,23 @@ def test_each_period_has_floors_of_its_own() -> None:
         {"product_id": 1, "period": "day/2026-11-23", "floor": 2.0},
         {"product_id": 1, "period": "week/2026-11-23", "floor": 3.0},
     ]
+
+
+def test_floors_of_very_many_boards_are_those_of_each() -> None:
+    seeded = random.Random(SEED)
+    day = ms("2026-11-01T00:00:00")
+    values = [
+        b'{"score":%d,"product_id":%d,"player_id":1}' % (number, seeded.randrange(900)) for number in range(60_000)
+    ]
+    times = [day + seeded.randrange(30 * 86_400_000) for _ in values]
+    events = by_period(plain(values, times), dict.fromkeys(NAMES, ""))
+    found = SeenEvents(events, {}).floors(["product_id", "period"], pa.array([1]), pa.array(range(900)), 3).to_pylist()
+    of_each: dict[tuple[int, str], list[float]] = {}
+    for row in events.to_pylist():
+        of_each.setdefault((row["product_id"], row["period"]), []).append(row["score"])
+    expected = {key: sorted(scores)[-3] for key, scores in of_each.items() if len(scores) >= 3}
+    assert len(found) == len(expected)
+    assert {(row["product_id"], row["period"]): row["floor"] for row in found} == expected
 
 
 @pytest.mark.parametrize("newest", [5, 20, 200])
