@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from app.java.broker import Broker
 from tests.drivers.clocked_instance import Clock, ClockedInstance
-from tests.drivers.periods import DatedScores, period
+from tests.drivers.periods import NAMES, DatedScores, ms, period
 from tests.drivers.producer import Inputs
 from tests.drivers.topic_reader import read_topic
 from tests.waiting import wait_until
@@ -175,6 +176,59 @@ def test_what_has_passed_leaves_state_store_and_topic(world: World, clock: Clock
         wait_until(lambda: state_rows(instance) == in_state, f"the state has {in_state} boards")
         assert "a new generation begins" in instance.log()
         instance.wait_for_boards(world.scores.all_boards())
+
+
+def test_scores_around_the_end_of_a_day_a_week_and_a_month_lie_where_their_times_say(
+    world: World, clock: Clock, tmp_path: Path
+) -> None:
+    """Three instances; while scores come in over midnight, the one with the stream is killed."""
+    end_ms = ms("2026-06-01T00:00:00")
+    old, new = {"day": "2026-05-31", "week": "2026-05-25", "month": "2026-05-01"}, dict.fromkeys(NAMES, "2026-06-01")
+    clock.set(end_ms - 5_000)
+    world.send(300, end_ms - 5 * DAY_MS, end_ms - 5_000)
+    servers, checkpoint = world.broker.bootstrap_servers, (tmp_path / "checkpoint").as_uri()
+    with ExitStack() as started:
+        instances = [
+            started.enter_context(ClockedInstance(tmp_path / name, servers, clock, CHECKPOINT_URI=checkpoint))
+            for name in ("one", "two", "three")
+        ]
+        wait_until(lambda: len(hosts(instances[0])) == 3, "all three are members")
+        (holder,) = (
+            each for each in instances for host in hosts(each) if host["runsStream"] and host["port"] == each.port
+        )
+        holder.wait_for_real_time()
+        for instance in instances:
+            wait_for_running(instance, world, old)
+        for step in range(20):
+            now_ms = end_ms - 5_000 + 500 * step
+            clock.set(now_ms)
+            # Some are seconds late, so that either period has new ones on both sides of midnight.
+            world.send(100, now_ms - 3_000, now_ms + 500)
+            if step == 8:
+                holder.kill()
+        holder.start()
+        for instance in instances:
+            wait_for_periods(instance, world, kept_from(end_ms))
+            wait_for_running(instance, world, new)
+
+
+def hosts(instance: ClockedInstance) -> list[dict[str, Any]]:
+    """Return the members that an instance knows of."""
+    answer = instance.get("/hosts")
+    members: list[dict[str, Any]] = answer.json() if answer.status_code == 200 else []
+    return members
+
+
+def wait_for_running(instance: ClockedInstance, world: World, begins: dict[str, str]) -> None:
+    """Wait until the boards of the periods that run are those of periods that began on some days."""
+    for name, begin in begins.items():
+        expected = world.scores.boards(name, begin)
+        assert expected, "the period has scores"
+        wait_until(partial(runs, instance, name, expected), f"the {name} that runs began on {begin}")
+
+
+def runs(instance: ClockedInstance, name: str, expected: Any) -> bool:
+    return bool(instance.json_of(f"/leaderboard?period={name}") == expected)
 
 
 def state_rows(instance: ClockedInstance) -> int:
