@@ -21,7 +21,7 @@ import uvloop
 
 from benchmarks.figures import Figure, markdown, p50_and_p99
 from benchmarks.freshness import SECONDS, WARM_UP_S, shown_after_ms
-from benchmarks.load import PARTITIONS, SEED, SENDERS, producer, send_values, sending
+from benchmarks.load import PARTITIONS, SEED, SENDERS, send_chunks, sending
 from benchmarks.loaded import DEFAULTS, LOOK_EVERY_S, installed, pinned
 from benchmarks.process_tree import ProcessTree
 from benchmarks.reads import CORE, figures, read
@@ -167,16 +167,9 @@ def _restored(instance: Instance) -> int:
 
 
 def _send(kafka: KafkaConnection, part: int, events: Sequence[int]) -> None:
-    asyncio.run(_send_events(kafka, part, events))
-
-
-async def _send_events(kafka: KafkaConnection, part: int, events: Sequence[int]) -> None:
-    partitions = range(part, PARTITIONS, SENDERS)
-    async with producer(kafka) as sender:
-        for number, first in enumerate(range(0, len(events), _CHUNK)):
-            values = [b"e%d" % key for key in events[first : first + _CHUNK]]
-            await send_values(sender, EVENT_COUNTS.events.topic, partitions[number % len(partitions)], values)
-        await sender.flush()
+    chunks = (events[first : first + _CHUNK] for first in range(0, len(events), _CHUNK))
+    values = (([b"e%d" % key for key in chunk], None) for chunk in chunks)
+    asyncio.run(send_chunks(kafka, EVENT_COUNTS.events.topic, part, values))
 
 
 def main() -> None:

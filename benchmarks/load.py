@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate, islice
+from itertools import accumulate, cycle, islice
 from multiprocessing.synchronize import Event
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -235,20 +235,35 @@ async def send_values(
     await sender.send_batch(batch, topic, partition=partition)
 
 
+async def send_chunks(
+    kafka: KafkaConnection, topic: str, part: int, chunks: Iterable[tuple[Iterable[bytes], int | None]], **settings: Any
+) -> None:
+    """Send chunks of values, each with its time as `send_values` takes it, to the partitions of one sender in turn.
+
+    Args:
+        kafka: how to connect.
+        topic: where to.
+        part: which of the senders this one is.
+        chunks: what is sent.
+        settings: of the producer.
+    """
+    async with producer(kafka, **settings) as sender:
+        for partition, (values, at_ms) in zip(cycle(range(part, PARTITIONS, SENDERS)), chunks, strict=False):
+            await send_values(sender, topic, partition, values, at_ms)
+        await sender.flush()
+
+
 def _send_share(kafka: KafkaConnection, load: Load, limit: int, part: int, events: int) -> Best:
     best = Best(limit)
-    asyncio.run(_send_scores(kafka, load.scores(events, part), part, best))
+    chunks = _noted(load.scores(events, part), best)
+    asyncio.run(send_chunks(kafka, SCORE_EVENTS, part, chunks, max_batch_size=_BATCH_BYTES))
     return best
 
 
-async def _send_scores(kafka: KafkaConnection, chunks: Iterable[Scores], part: int, best: Best) -> None:
-    """Send to the partitions of one sender."""
-    partitions = range(part, PARTITIONS, SENDERS)
-    async with producer(kafka, max_batch_size=_BATCH_BYTES) as sender:
-        for number, chunk in enumerate(chunks):
-            best.add(chunk)
-            await send_values(sender, SCORE_EVENTS, partitions[number % len(partitions)], chunk.values())
-        await sender.flush()
+def _noted(chunks: Iterable[Scores], best: Best) -> Iterator[tuple[Iterable[bytes], None]]:
+    for chunk in chunks:
+        best.add(chunk)
+        yield chunk.values(), None
 
 
 def _be_sender(kafka: KafkaConnection, rate: int, load: AtARate, stop: Event) -> None:

@@ -12,7 +12,7 @@ import json
 import multiprocessing
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import cycle, islice
@@ -21,7 +21,7 @@ import uvloop
 
 from benchmarks.figures import Figure, markdown, p50_and_p99
 from benchmarks.freshness import OWN_PRODUCT, SECONDS, WARM_UP_S, OwnBoard, shown_after_ms
-from benchmarks.load import PARTITIONS, SENDERS, Best, Load, producer, send_tables, send_values, sending
+from benchmarks.load import SENDERS, Best, Load, producer, send_chunks, send_tables, sending
 from benchmarks.loaded import DEFAULTS, LOOK_EVERY_S, installed
 from runtime.kafka.connection import KafkaConnection
 from tests.drivers.instance import Instance
@@ -107,25 +107,18 @@ def _shows(instance: Instance, path: str, best: Best) -> Callable[[], bool]:
 def _send_share(kafka: KafkaConnection, until_ms: int, part: int) -> list[tuple[str, str, Best]]:
     """Send the events of one sender, those of each chunk later than those before; return the boards they make."""
     best = defaultdict[tuple[str, str], Best](lambda: Best(PLACES))
-    asyncio.run(_send_scores(kafka, until_ms, part, best))
+    asyncio.run(send_chunks(kafka, SCORE_EVENTS, part, _dated(until_ms, part, best)))
     return [(*key, boards) for key, boards in best.items()]
 
 
-async def _send_scores(
-    kafka: KafkaConnection, until_ms: int, part: int, best: defaultdict[tuple[str, str], Best]
-) -> None:
-    partitions = range(part, PARTITIONS, SENDERS)
-    events = BACKLOG.events // SENDERS
-    sent = 0
-    async with producer(kafka) as sender:
-        for number, chunk in enumerate(BACKLOG.scores(events, part)):
-            sent += len(chunk.scores)
-            at_ms = until_ms - _DAYS_MS + _DAYS_MS * sent // events
-            for key in ((ALL, ""), *((name, period(name, at_ms)) for name in NAMES)):
-                best[key].add(chunk)
-            partition = partitions[number % len(partitions)]
-            await send_values(sender, SCORE_EVENTS, partition, chunk.values(), at_ms)
-        await sender.flush()
+def _dated(until_ms: int, part: int, best: defaultdict[tuple[str, str], Best]) -> Iterator[tuple[Iterable[bytes], int]]:
+    events, sent = BACKLOG.events // SENDERS, 0
+    for chunk in BACKLOG.scores(events, part):
+        sent += len(chunk.scores)
+        at_ms = until_ms - _DAYS_MS + _DAYS_MS * sent // events
+        for key in ((ALL, ""), *((name, period(name, at_ms)) for name in NAMES)):
+            best[key].add(chunk)
+        yield chunk.values(), at_ms
 
 
 async def _hidden_and_shown_ms(kafka: KafkaConnection, addresses: Sequence[str]) -> tuple[list[float], list[float]]:

@@ -21,7 +21,7 @@ import uvloop
 
 from benchmarks.figures import Figure, markdown, p50_and_p99
 from benchmarks.freshness import SECONDS, WARM_UP_S, shown_after_ms
-from benchmarks.load import PARTITIONS, SEED, SENDERS, producer, send_values, sending
+from benchmarks.load import SEED, SENDERS, send_chunks, sending
 from benchmarks.loaded import DEFAULTS, LOOK_EVERY_S, installed
 from benchmarks.process_tree import ProcessTree
 from runtime.kafka.connection import KafkaConnection
@@ -156,17 +156,10 @@ def _read_ms(instance: Instance, path: str) -> list[float]:
 
 
 def _send(kafka: KafkaConnection, part: int) -> None:
-    asyncio.run(_send_scores(kafka, part))
-
-
-async def _send_scores(kafka: KafkaConnection, part: int) -> None:
-    dice, partitions = Random(SEED + part), range(part, PARTITIONS, SENDERS)
-    players = range(part, PLAYERS, SENDERS)
-    async with producer(kafka) as sender:
-        for number, first in enumerate(range(0, len(players), _CHUNK)):
-            values = [_event(dice.randrange(1_000_000), 1, player) for player in players[first : first + _CHUNK]]
-            await send_values(sender, SCORE_EVENTS, partitions[number % len(partitions)], values)
-        await sender.flush()
+    dice, players = Random(SEED + part), range(part, PLAYERS, SENDERS)
+    chunks = (players[first : first + _CHUNK] for first in range(0, len(players), _CHUNK))
+    values = (([_event(dice.randrange(1_000_000), 1, player) for player in chunk], None) for chunk in chunks)
+    asyncio.run(send_chunks(kafka, SCORE_EVENTS, part, values))
 
 
 def main() -> None:

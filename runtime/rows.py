@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 DISTINCT: Final = "__distinct"
-"""Marks the rows of `each_distinct` and `each_once`: one a record and key, where a plain `explode` may give several."""
+"""Marks rows that are one a record and key, where a plain `explode` may give several."""
 _AT: Final = "__at_"
 
 
@@ -39,22 +39,15 @@ def each_distinct(source: DataFrame, listed: Column, name: str, times: str = "ti
     )
 
 
-def each_once(source: DataFrame, listed: Column, name: str) -> DataFrame:
-    """Return a row for each distinct element of a list, with the columns of the source.
+def of_each(source: DataFrame, listed: Column, name: str) -> DataFrame:
+    """Return a row for each element of a list, with the columns of the source.
 
     Args:
         source: has `at`, and other columns.
-        listed: a list of texts; an empty one, and null, give no row.
+        listed: a list; an empty one, and null, give no row. In the rows of a declaration its column has a name that
+            begins with `DISTINCT`, which says that no element stands there twice.
         name: of the column that the element is in.
     """
-    from pyspark.sql import functions as F
-
-    marked = f"{DISTINCT}_list"
-    return of_each(source.withColumn(marked, F.array_distinct(listed)), F.col(marked), name).drop(marked)
-
-
-def of_each(source: DataFrame, listed: Column, name: str) -> DataFrame:
-    """Return a row for each element of a list, with the columns of the source; arguments as for `each_once`."""
     from pyspark.sql import functions as F
 
     # `at` is taken apart meanwhile: Spark loses fields of a struct that are asked for behind an explode and a join.

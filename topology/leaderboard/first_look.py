@@ -141,7 +141,7 @@ class FirstLook:
             return self._looked.result(_TAKEN_WITHIN_S)
         except (LeaderboardError, TimeoutError) as error:
             # Whoever needs Kafka will say so. Without floors a backlog takes longer, and that is all.
-            logger.info("no floors from the newest score events: %s", str(error) or "Kafka takes too long")
+            logger.info("no floors from score events: %s", str(error) or "Kafka takes too long")
             return None
 
     def _run(self) -> None:

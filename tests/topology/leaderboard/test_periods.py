@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from datetime import UTC, date, datetime
+from datetime import date
 
 import pyarrow as pa
 import pytest
@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from runtime.spark.session import Spark
 from runtime.testing.frames import frame
 from runtime.types import FIRST_MS, LAST_MS
+from tests.drivers.periods import ms
 from topology.leaderboard.periods import (
     KEPT,
     NAMES,
@@ -28,11 +29,6 @@ from topology.leaderboard.periods import (
     period_of,
     periods_of,
 )
-
-
-def ms(text: str) -> int:
-    return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp() * 1000)
-
 
 LIES_IN = {
     "2026-11-25T16:00:00": ["day/2026-11-25", "week/2026-11-23", "month/2026-11-01"],
