@@ -99,6 +99,8 @@ class Service:
             self._host,
             copies=self._tasks.restored_copies,
             has_stream=lambda: self._stream.held,
+            stream_epoch=lambda: self._stream.epoch,
+            has_stream_standby=lambda: self._stream.standby > 0,
             stream_fails=self._stream.fails,
             checkpoint=lambda: self._checkpoint.identity,
             on_tasks=self._on_tasks,
@@ -231,7 +233,8 @@ class Service:
 
     def _on_tasks(self, tasks: Tasks, _: ClusterMap) -> None:
         self._tasks.take(tasks, agrees=self._membership.reason() is None)
-        self._stream.set(tasks.stream and not self._stopping)
+        if not self._stopping:
+            self._stream.assign(stream=tasks.stream, standby=tasks.stream_standby, epoch=tasks.stream_epoch)
 
     def _make_stream_thread(self) -> "StreamThread":
         # Late, and in a thread: PySpark takes most of a second to load, and boards are served meanwhile.

@@ -28,10 +28,16 @@ class StreamTask:
     Args:
         make: returns a new stream thread. Called in a thread, since the first call loads Spark's libraries, and again
             after an error.
+
+    Attributes:
+        standby: the place of this instance in the order in which stream standbys take over, 1 for the first; 0: none.
+        epoch: how often the stream had been handed to somebody when it came here the last time; 0 if it never did.
     """
 
     def __init__(self, make: "Callable[[], StreamThread]") -> None:
         self._make = make
+        self.standby = 0
+        self.epoch = 0
         self._wanted = False
         self._thread: StreamThread | None = None
         self._last_thread: StreamThread | None = None
@@ -76,8 +82,31 @@ class StreamTask:
         """What the stream thread says of itself, None without one."""
         return self._thread.status if self._thread else None
 
-    def set(self, wanted: bool) -> None:
-        """Tell whether this instance has the task; returns at once."""
+    def assign(self, *, stream: bool, standby: int, epoch: int) -> None:
+        """Take what the group has given to this instance; returns at once.
+
+        Args:
+            stream: whether it has the task.
+            standby: its place among the stream standbys, 0: none.
+            epoch: how often the stream has been handed to somebody, to this instance or another one.
+        """
+        self.standby = standby
+        if stream:
+            self.epoch = epoch
+        self._want(stream)
+
+    async def stop(self) -> None:
+        """Give the task up and wait until its thread has ended."""
+        self.standby = 0
+        self._want(False)
+        await asyncio.gather(*self._changes)
+
+    async def end(self) -> None:
+        """After `stop`: wait for what that leaves behind, a JVM that was just starting, and its files with it."""
+        if self._last_thread is not None:
+            await asyncio.to_thread(self._last_thread.join_all, _ENDS_WITHIN_S)
+
+    def _want(self, wanted: bool) -> None:
         if wanted != self._wanted:
             self._wanted = wanted
             if not wanted and self._thread is not None:
@@ -85,16 +114,6 @@ class StreamTask:
             change = asyncio.create_task(self._change())
             self._changes.add(change)
             change.add_done_callback(self._changes.discard)
-
-    async def stop(self) -> None:
-        """Give the task up and wait until its thread has ended."""
-        self.set(False)
-        await asyncio.gather(*self._changes)
-
-    async def end(self) -> None:
-        """After `stop`: wait for what that leaves behind, a JVM that was just starting, and its files with it."""
-        if self._last_thread is not None:
-            await asyncio.to_thread(self._last_thread.join_all, _ENDS_WITHIN_S)
 
     async def _change(self) -> None:
         # One change at a time: a thread that is asked for again begins when the one before has ended, since both would

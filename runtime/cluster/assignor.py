@@ -1,4 +1,4 @@
-"""Members → tasks: which instance is active and standby for which partition, and which one runs the stream.
+"""Members → tasks: which instance is active and standby for which partition, which runs the stream, which ones wait to.
 
 A pure function in the manner of Kafka Streams' HighAvailabilityTaskAssignor. It first decides what is *wanted*:
 balanced, and as close as possible to what is. Then it decides who *serves* until then: a wanted instance whose copy has
@@ -9,9 +9,10 @@ closer to the balance, and one made in balance changes nothing.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from runtime.cluster.members import Agreement, Member, address_owners, stream_holder
@@ -32,11 +33,14 @@ class AssignorSettings:
         partitions: how many partitions the store has.
         num_standby_replicas: how many warm copies each has beside the active one, as far as there are instances.
         acceptable_lag_records: how far behind a copy may be to count as caught up.
+        stream_standbys: how many instances keep a Spark driver warm beside the one with the stream, as far as there are
+            instances.
     """
 
     partitions: int
     num_standby_replicas: int = 1
     acceptable_lag_records: int = ACCEPTABLE_LAG_RECORDS
+    stream_standbys: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +53,17 @@ class Tasks:
         warm_up: partitions that are handed over to it when its copy has caught up: it then asks for a rebalance. With
             few instances it may be a standby for one of them as well; nobody is sent here for the others yet.
         stream: whether it runs the stream.
+        stream_standby: the place in the order in which stream standbys take over, 1 for the first; 0: it is none.
+        stream_epoch: how often the stream has been handed to somebody, this assignment included; the same for all. 0
+            from a leader of an earlier version.
     """
 
     active: frozenset[int] = frozenset()
     standby: frozenset[int] = frozenset()
     warm_up: frozenset[int] = frozenset()
     stream: bool = False
+    stream_standby: int = 0
+    stream_epoch: int = 0
 
     @property
     def copies(self) -> frozenset[int]:
@@ -66,8 +75,8 @@ def assign(members: Iterable[Member], settings: AssignorSettings) -> dict[str, T
     """Return the tasks of each member, by member id.
 
     A member that disagrees on settings or checkpoint holds partitions like any other, since its copies come from the
-    same topic, and is told so elsewhere; it gets the stream only if it has it already. A member whose address belongs
-    to another one gets no partitions.
+    same topic, and is told so elsewhere; it gets the stream only if it has it already, and is no stream standby. A
+    member whose address belongs to another one gets no partitions.
 
     Args:
         members: the whole group, at least one.
@@ -81,7 +90,8 @@ def assign(members: Iterable[Member], settings: AssignorSettings) -> dict[str, T
     active = _serving_active(copies, wanted_active)
     wanted_standby = _wanted_standby(copies, wanted_active, standbys)
     stream = _stream(everyone, owners, active)
-    tasks = {member.id: Tasks(stream=member is stream) for member in everyone}
+    epoch = _stream_epoch(everyone, stream)
+    tasks = {member.id: Tasks(stream=member is stream, stream_epoch=epoch) for member in everyone}
     standby: list[set[int]] = []
     warm_up: list[set[int]] = []
     for partition, holder in enumerate(active):
@@ -89,12 +99,14 @@ def assign(members: Iterable[Member], settings: AssignorSettings) -> dict[str, T
         standby.append(_serving_standby(copies, partition, holder, wanted, standbys))
         warm_up.append((wanted_standby[partition] - standby[partition] | {wanted_active[partition]}) - {holder})
     for place, member in enumerate(owners):
-        tasks[member.id] = Tasks(
+        tasks[member.id] = replace(
+            tasks[member.id],
             active=frozenset(partition for partition, holder in enumerate(active) if holder == place),
             standby=frozenset(partition for partition, places in enumerate(standby) if place in places),
             warm_up=frozenset(partition for partition, places in enumerate(warm_up) if place in places),
-            stream=member is stream,
         )
+    for number, member in enumerate(_stream_standbys(everyone, owners, active, stream, settings), start=1):
+        tasks[member.id] = replace(tasks[member.id], stream_standby=number)
     return tasks
 
 
@@ -221,7 +233,7 @@ def _serving_standby(copies: _Copies, partition: int, active: int, wanted: set[i
 
 
 def _stream(everyone: Sequence[Member], owners: Sequence[Member], active: Sequence[int]) -> Member:
-    """Return who runs the stream: who does already, or else who agrees with the others and serves least.
+    """Return who runs the stream: who does already, or else who agrees with the others, is warm and serves least.
 
     One where it keeps failing keeps it only if there is nobody else who could do better.
     """
@@ -231,9 +243,44 @@ def _stream(everyone: Sequence[Member], owners: Sequence[Member], active: Sequen
     agreement = Agreement.of(everyone)
     load = Counter(active)
 
-    def preference(place: int) -> tuple[bool, bool, int, int]:
+    def preference(place: int) -> tuple[bool, bool, tuple[bool, float], int, int]:
         member = owners[place]
-        return agreement.objection(member) is not None, member.stream_fails, load[place], place
+        return agreement.objection(member) is not None, member.stream_fails, _turn(member), load[place], place
 
-    disagrees, fails, _, place = min(map(preference, range(len(owners))))
+    disagrees, fails, *_, place = min(map(preference, range(len(owners))))
     return holder if holder is not None and (disagrees or fails) else owners[place]
+
+
+def _stream_epoch(everyone: Sequence[Member], stream: Member) -> int:
+    """Return how often the stream has been handed to somebody, now that `stream` runs it."""
+    highest = max(member.stream_epoch for member in everyone)
+    if stream is stream_holder(everyone):
+        # A holder of an earlier version does not say; what it was given, the others know.
+        return stream.stream_epoch or highest
+    return highest + 1
+
+
+def _stream_standbys(
+    everyone: Sequence[Member],
+    owners: Sequence[Member],
+    active: Sequence[int],
+    stream: Member,
+    settings: AssignorSettings,
+) -> list[Member]:
+    """Return who keeps a driver warm, in the order in which they take over: few change, warm ones come first."""
+    agreement = Agreement.of(everyone)
+    load = Counter(active)
+    able = [
+        owners[place]
+        for place in sorted(range(len(owners)), key=lambda place: (load[place], place))
+        if owners[place] is not stream and not owners[place].stream_fails and agreement.objection(owners[place]) is None
+    ]
+    able.sort(key=_turn)
+    # The ones that are standbys stay, also while another one that is none happens to be warm.
+    able.sort(key=lambda member: not member.stream_place)
+    return sorted(able[: min(settings.stream_standbys, len(owners) - 1)], key=_turn)
+
+
+def _turn(member: Member) -> tuple[bool, float]:
+    """Return when a member would take the stream over: warm ones first, then in the order that they have so far."""
+    return not member.stream_standby, member.stream_place or math.inf

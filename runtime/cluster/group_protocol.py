@@ -43,7 +43,7 @@ class GroupAssignor:
 
     Args:
         topic: the topic whose partitions are the store's.
-        num_standby_replicas: see `AssignorSettings`.
+        num_standby_replicas, stream_standbys: see `AssignorSettings`.
         describe: returns this member as it is now; its id does not matter.
         accept: takes what the leader answered. Neither may be slow: no heartbeat is sent while they run.
     """
@@ -55,11 +55,13 @@ class GroupAssignor:
         topic: str,
         *,
         num_standby_replicas: int,
+        stream_standbys: int,
         describe: Callable[[], Member],
         accept: Callable[[Assignment], None],
     ) -> None:
         self._topic = topic
         self._num_standby_replicas = num_standby_replicas
+        self._stream_standbys = stream_standbys
         self._describe = describe
         self._accept = accept
 
@@ -84,7 +86,7 @@ class GroupAssignor:
                 readable.append(decode_member(member_id, metadata.user_data))
             except InvalidRecord as error:
                 logger.error("member %s of the group gets no tasks: %s", member_id, error)
-        settings = AssignorSettings(len(partitions), self._num_standby_replicas)
+        settings = AssignorSettings(len(partitions), self._num_standby_replicas, stream_standbys=self._stream_standbys)
         answers = {member_id: encode_assignment(answer) for member_id, answer in decide(readable, settings).items()}
         return {
             member_id: ConsumerProtocolMemberAssignment(0, [], answers.get(member_id, b"")) for member_id in members
@@ -110,12 +112,14 @@ def decide(members: Iterable[Member], settings: AssignorSettings) -> dict[str, A
     if not everyone:
         return {}
     tasks, told = assign(everyone, settings), verdicts(everyone)
-    hosts = tuple(
-        HostMetadata(member.info, tasks[member.id].active, tasks[member.id].standby, tasks[member.id].stream)
-        for member in address_owners(everyone)
-    )
-    cluster = ClusterMap(hosts, settings.partitions, 1 + max(member.generation for member in everyone))
+    hosts = tuple(_host(member.info, tasks[member.id]) for member in address_owners(everyone))
+    generation = 1 + max(member.generation for member in everyone)
+    cluster = ClusterMap(hosts, settings.partitions, generation, tasks[everyone[0].id].stream_epoch)
     return {member.id: Assignment(tasks[member.id], told[member.id], cluster) for member in everyone}
+
+
+def _host(info: HostInfo, tasks: Tasks) -> HostMetadata:
+    return HostMetadata(info, tasks.active, tasks.standby, tasks.stream, tasks.stream_standby)
 
 
 def encode_member(member: Member) -> bytes:
@@ -127,6 +131,9 @@ def encode_member(member: Member) -> bytes:
         standby=sorted(member.standby),
         warm_up=sorted(member.warm_up),
         has_stream=member.has_stream,
+        stream_epoch=member.stream_epoch,
+        stream_standby=member.stream_standby,
+        stream_place=member.stream_place,
         stream_fails=member.stream_fails,
         generation=member.generation,
         checkpoint=member.checkpoint,
@@ -151,6 +158,9 @@ def decode_member(member_id: str, user_data: bytes | None) -> Member:
             warm_up=frozenset(fields["warm_up"]),
             has_stream=bool(fields["has_stream"]),
             # Members of an earlier version do not say.
+            stream_epoch=int(fields.get("stream_epoch", 0)),
+            stream_standby=bool(fields.get("stream_standby", False)),
+            stream_place=int(fields.get("stream_place", 0)),
             stream_fails=bool(fields.get("stream_fails", False)),
             generation=int(fields["generation"]),
             checkpoint=str(fields["checkpoint"]),
@@ -168,11 +178,15 @@ def encode_assignment(answer: Assignment) -> bytes:
         standby=sorted(tasks.standby),
         warm_up=sorted(tasks.warm_up),
         stream=tasks.stream,
+        stream_standby=tasks.stream_standby,
+        stream_epoch=tasks.stream_epoch,
         reason=verdict.reason,
         warning=verdict.warning,
         partitions=cluster.partitions,
         generation=cluster.generation,
+        # Of each exactly four: members of an earlier version take no more.
         hosts=[[str(h.info), sorted(h.active), sorted(h.standby), h.runs_stream] for h in cluster.hosts],
+        stream_standbys={str(h.info): h.stream_standby for h in cluster.hosts if h.stream_standby},
     )
 
 
@@ -184,8 +198,16 @@ def decode_assignment(user_data: bytes | None) -> Assignment:
     """
     fields = _decode(user_data)
     try:
+        # A leader of an earlier version gives nobody a stream standby, and does not count.
+        standbys, epoch = fields.get("stream_standbys", {}), int(fields.get("stream_epoch", 0))
         hosts = tuple(
-            HostMetadata(HostInfo.parse(info), frozenset(active), frozenset(standby), bool(runs_stream))
+            HostMetadata(
+                HostInfo.parse(info),
+                frozenset(active),
+                frozenset(standby),
+                bool(runs_stream),
+                int(standbys.get(info, 0)),
+            )
             for info, active, standby, runs_stream in fields["hosts"]
         )
         return Assignment(
@@ -194,9 +216,11 @@ def decode_assignment(user_data: bytes | None) -> Assignment:
                 standby=frozenset(fields["standby"]),
                 warm_up=frozenset(fields["warm_up"]),
                 stream=bool(fields["stream"]),
+                stream_standby=int(fields.get("stream_standby", 0)),
+                stream_epoch=epoch,
             ),
             Verdict(fields["reason"], fields["warning"]),
-            ClusterMap(hosts, int(fields["partitions"]), int(fields["generation"])),
+            ClusterMap(hosts, int(fields["partitions"]), int(fields["generation"]), epoch),
         )
     except (AttributeError, Fix, KeyError, TypeError, ValueError) as error:
         raise InvalidRecord(f"no assignment: {error!r}") from error

@@ -33,12 +33,17 @@ class HostInfo:
 
 @dataclass(frozen=True, slots=True)
 class HostMetadata:
-    """One instance of the cluster and its tasks."""
+    """One instance of the cluster and its tasks.
+
+    Attributes:
+        stream_standby: its place in the order in which stream standbys take over, 1 for the first; 0: none.
+    """
 
     info: HostInfo
     active: frozenset[int] = frozenset()
     standby: frozenset[int] = frozenset()
     runs_stream: bool = False
+    stream_standby: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +63,18 @@ class ClusterMap:
         hosts: in ascending order of their address.
         partitions: how many partitions the store has.
         generation: the consumer group's generation of this assignment.
+        stream_epoch: how often the stream has been handed to somebody; 0 from a leader of an earlier version.
     """
 
     hosts: tuple[HostMetadata, ...]
     partitions: int
     generation: int = 0
+    stream_epoch: int = 0
+
+    @property
+    def stream_holder(self) -> HostInfo | None:
+        """Where the instance that runs the stream is reached; None when none of the map does."""
+        return next((host.info for host in self.hosts if host.runs_stream), None)
 
     def key_metadata(self, partition: int) -> KeyMetadata:
         """Return who holds `partition`: the active first to ask, then its standbys in a fixed order."""

@@ -23,6 +23,10 @@ class Member:
         copies: lag in records of each partition's copy on its disk; only of copies that have been restored.
         active, standby, warm_up: its tasks so far.
         has_stream: whether it runs the stream.
+        stream_epoch: how often the stream had been handed to somebody, as far as the member knows; with `has_stream`,
+            when it came to this member. 0 from members of an earlier version.
+        stream_standby: whether it keeps a Spark driver warm to take the stream over.
+        stream_place: its place so far in the order in which stream standbys take over, 1 for the first; 0: none.
         stream_fails: whether the stream has kept failing there, so that another one should try.
         generation: the assignment that gave it its tasks; 0 before the first.
         checkpoint: identity of the checkpoint it uses; empty while it does not know.
@@ -36,6 +40,9 @@ class Member:
     standby: frozenset[int] = frozenset()
     warm_up: frozenset[int] = frozenset()
     has_stream: bool = False
+    stream_epoch: int = 0
+    stream_standby: bool = False
+    stream_place: int = 0
     stream_fails: bool = False
     generation: int = 0
     checkpoint: str = ""
@@ -68,12 +75,13 @@ def address_owners(members: Iterable[Member]) -> list[Member]:
 
 
 def stream_holder(members: Iterable[Member]) -> Member | None:
-    """Return the member that runs the stream: of several that say so, the one that was given it last.
+    """Return the member that runs the stream: of several that say so, the one that it came to last.
 
-    A member that was frozen while another took over still says so when it wakes.
+    A member that was frozen while another took over still says so when it wakes. So does one that was cut off from a
+    stream standby, which took over before the group gave it the stream, with a higher epoch.
     """
     claims = [member for member in in_order(members) if member.has_stream]
-    return max(claims, key=lambda member: member.generation, default=None)
+    return max(claims, key=lambda member: (member.stream_epoch, member.generation), default=None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,12 +60,15 @@ class MembershipSettings:
         topic: the topic whose partitions are handed out.
         session_timeout_ms: how long the group keeps a member that is silent.
         num_standby_replicas: how many warm copies of a partition there are beside the active one.
+        stream_standbys: how many other instances keep a Spark driver warm to take the stream over, while this one leads
+            the group.
         fingerprint: the settings that have to be the same at every instance, as text that people can compare.
     """
 
     topic: str
     session_timeout_ms: int = 6000
     num_standby_replicas: int = 1
+    stream_standbys: int = 1
     fingerprint: str = ""
 
 
@@ -79,12 +82,15 @@ class Membership:
         copies: returns the lag in records of each partition's copy on disk, of copies that have been restored.
         has_stream: returns whether this instance runs the stream: from the moment that `on_tasks` has given it the task
             until it has given it up.
+        stream_epoch: returns the epoch with which the stream came to this instance, by `Tasks.stream_epoch` or because
+            the instance took it over before the group knew; 0 if it never did. Stays when the stream has left.
+        has_stream_standby: returns whether this instance keeps a Spark driver warm to take the stream over.
         stream_fails: returns whether the stream has kept failing at this instance, so that another one should try.
         checkpoint: returns the identity of the checkpoint, empty while it is not known; members have to agree on it.
         on_tasks: takes each new assignment, outside of the rebalance; may be called again with the same.
         settings: how to be one.
 
-    The first four callables are called in a rebalance, so they only look something up.
+    All callables but `on_tasks` are called in a rebalance, so they only look something up.
     """
 
     def __init__(
@@ -95,6 +101,8 @@ class Membership:
         *,
         copies: Callable[[], Mapping[int, int]],
         has_stream: Callable[[], bool],
+        stream_epoch: Callable[[], int],
+        has_stream_standby: Callable[[], bool],
         stream_fails: Callable[[], bool],
         checkpoint: Callable[[], str],
         on_tasks: Callable[[Tasks, ClusterMap], None],
@@ -105,6 +113,8 @@ class Membership:
         self._self_info = self_info
         self._copies = copies
         self._has_stream = has_stream
+        self._stream_epoch = stream_epoch
+        self._has_stream_standby = has_stream_standby
         self._stream_fails = stream_fails
         self._checkpoint = checkpoint
         self._on_tasks = on_tasks
@@ -210,6 +220,7 @@ class Membership:
         assignor = GroupAssignor(
             self._settings.topic,
             num_standby_replicas=self._settings.num_standby_replicas,
+            stream_standbys=self._settings.stream_standbys,
             describe=self._describe,
             accept=self._accept,
         )
@@ -284,12 +295,25 @@ class Membership:
             active=tasks.active,
             standby=tasks.standby,
             warm_up=tasks.warm_up,
-            has_stream=self._has_stream(),
+            has_stream=self._claims_stream(),
+            # Also one that it took by itself and has given up, so that no number comes twice.
+            stream_epoch=max(self._cluster.stream_epoch, self._stream_epoch()),
+            stream_standby=self._has_stream_standby(),
+            stream_place=tasks.stream_standby,
             stream_fails=self._stream_fails(),
             generation=self._cluster.generation,
             checkpoint=self._checkpoint(),
             settings=self._settings.fingerprint,
         )
+
+    def _claims_stream(self) -> bool:
+        """Return whether to say that the stream runs here.
+
+        Not while one only ends that the group has given to another member: with that one's epoch it would get it back.
+        """
+        elsewhere = self._cluster.stream_holder not in (None, self._self_info)
+        taken_over_since = self._stream_epoch() > self._cluster.stream_epoch
+        return self._has_stream() and (taken_over_since or not elsewhere)
 
     def _accept(self, answer: Assignment) -> None:
         self._out_of_trouble()
@@ -304,7 +328,7 @@ class Membership:
             sorted(tasks.active),
             sorted(tasks.standby),
             sorted(tasks.warm_up),
-            ", the stream" if tasks.stream else "",
+            ", the stream" if tasks.stream else ", stream standby" if tasks.stream_standby else "",
         )
         asyncio.get_running_loop().call_soon(self._on_tasks, tasks, answer.cluster)
 

@@ -18,11 +18,12 @@ from runtime.kafka.connection import KafkaConnection
 
 
 async def main(bootstrap_servers: str, application_id: str, address: str, topic: str, session_timeout_ms: str) -> None:
-    runs_stream = False
+    runs_stream, epoch = False, 0
 
     def on_tasks(tasks: Tasks, cluster: ClusterMap) -> None:
-        nonlocal runs_stream
+        nonlocal runs_stream, epoch
         runs_stream = tasks.stream
+        epoch = tasks.stream_epoch if tasks.stream else epoch
         sys.stdout.write(f"generation {cluster.generation}, {len(cluster.hosts)} hosts, stream {tasks.stream}\n")
         sys.stdout.flush()
 
@@ -32,6 +33,8 @@ async def main(bootstrap_servers: str, application_id: str, address: str, topic:
         HostInfo.parse(address),
         copies=dict,
         has_stream=lambda: runs_stream,
+        stream_epoch=lambda: epoch,
+        has_stream_standby=lambda: False,
         stream_fails=lambda: False,
         checkpoint=str,
         on_tasks=on_tasks,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from runtime.cluster.assignor import ACCEPTABLE_LAG_RECORDS, AssignorSettings, Tasks, assign
 from runtime.cluster.host_metadata import HostInfo
-from runtime.cluster.members import Member, address_owners
+from runtime.cluster.members import Agreement, Member, address_owners
 
 LAGS = st.sampled_from([0, 1, ACCEPTABLE_LAG_RECORDS, ACCEPTABLE_LAG_RECORDS + 1, 10**9])
 
@@ -20,7 +20,9 @@ LAGS = st.sampled_from([0, 1, ACCEPTABLE_LAG_RECORDS, ACCEPTABLE_LAG_RECORDS + 1
 @st.composite
 def groups(draw: st.DrawFn) -> tuple[list[Member], AssignorSettings]:
     """Any group at all: also claims that contradict each other, unknown partitions and members with one address."""
-    settings = AssignorSettings(draw(st.integers(1, 9)), draw(st.integers(0, 3)))
+    settings = AssignorSettings(
+        draw(st.integers(1, 9)), draw(st.integers(0, 3)), stream_standbys=draw(st.integers(0, 3))
+    )
     partitions = st.frozensets(st.integers(0, settings.partitions + 1))
     member = st.builds(
         Member,
@@ -31,6 +33,10 @@ def groups(draw: st.DrawFn) -> tuple[list[Member], AssignorSettings]:
         standby=partitions,
         warm_up=partitions,
         has_stream=st.booleans(),
+        stream_fails=st.booleans(),
+        stream_epoch=st.integers(0, 3),
+        stream_standby=st.booleans(),
+        stream_place=st.integers(0, 3),
         generation=st.integers(0, 3),
         checkpoint=st.sampled_from(["", "a", "b"]),
         settings=st.sampled_from(["x", "y"]),
@@ -105,9 +111,45 @@ def test_the_stream_stays_with_the_one_that_was_given_it_last(group: tuple[list[
     members, settings = group
     (chosen,) = (member for member in members if assign(members, settings)[member.id].stream)
     claims = [member for member in members if member.has_stream]
-    if claims:
+    if claims and not any(member.stream_fails for member in claims):
         assert chosen in claims
-        assert chosen.generation == max(member.generation for member in claims)
+        last = max((member.stream_epoch, member.generation) for member in claims)
+        assert (chosen.stream_epoch, chosen.generation) == last
+
+
+@given(groups())
+def test_whoever_is_given_the_stream_anew_has_a_higher_epoch_than_anybody_before(
+    group: tuple[list[Member], AssignorSettings],
+) -> None:
+    members, settings = group
+    tasks = assign(members, settings)
+    (chosen,) = (member for member in members if tasks[member.id].stream)
+    (epoch,) = {task.stream_epoch for task in tasks.values()}
+    if chosen.has_stream:
+        assert epoch >= chosen.stream_epoch
+    else:
+        assert epoch == 1 + max(member.stream_epoch for member in members)
+
+
+@given(groups())
+def test_stream_standbys_are_as_many_as_there_can_be_and_able_to_take_over(
+    group: tuple[list[Member], AssignorSettings],
+) -> None:
+    members, settings = group
+    tasks = assign(members, settings)
+    agreement = Agreement.of(members)
+    owners = address_owners(members)
+    able = {
+        member.id
+        for member in owners
+        if agreement.objection(member) is None and not member.stream_fails and not tasks[member.id].stream
+    }
+    given = {member_id: task.stream_standby for member_id, task in tasks.items() if task.stream_standby}
+    expected = min(settings.stream_standbys, len(owners) - 1, len(able))
+    assert sorted(given.values()) == list(range(1, expected + 1))
+    assert given.keys() <= able
+    present = {member.id for member in owners if member.stream_place and member.id in able}
+    assert given.keys() <= present or present <= given.keys(), "those that are standbys already stay"
 
 
 class Cluster:
@@ -136,15 +178,17 @@ class Cluster:
                 standby=task.standby,
                 warm_up=task.warm_up,
                 has_stream=task.stream,
+                stream_epoch=task.stream_epoch,
+                stream_place=task.stream_standby,
                 generation=self.generation,
             )
         return tasks
 
     def catch_up(self) -> None:
-        """Restore what is assigned and drop what is not."""
+        """Restore what is assigned and drop what is not; warm drivers of those that should, and no others."""
         for name, member in self.members.items():
             copies = dict.fromkeys(member.active | member.standby | member.warm_up, 0)
-            self.members[name] = replace(member, copies=copies)
+            self.members[name] = replace(member, copies=copies, stream_standby=member.stream_place > 0)
 
     def settle(self) -> int:
         """Assign, and again whenever warm-ups have caught up; return how many assignments that took.
@@ -177,7 +221,7 @@ class Cluster:
         assert sum(member.has_stream for member in self.members.values()) == 1
 
 
-SETTINGS = st.builds(AssignorSettings, st.integers(1, 12), st.integers(0, 3))
+SETTINGS = st.builds(AssignorSettings, st.integers(1, 12), st.integers(0, 3), stream_standbys=st.integers(0, 3))
 SIZES = st.integers(1, 6)
 
 
@@ -221,6 +265,8 @@ def test_when_one_is_lost_warm_copies_take_over_and_then_only_what_balance_needs
     cluster.settle()
     before = cluster.active()
     streaming = next(name for name, member in cluster.members.items() if member.has_stream)
+    waiting = {member.stream_place: name for name, member in cluster.members.items()}
+    epoch = cluster.members[streaming].stream_epoch
     lost = data.draw(st.sampled_from(sorted(cluster.members)))
     cluster.lose(lost)
     cluster.rebalance()
@@ -238,7 +284,12 @@ def test_when_one_is_lost_warm_copies_take_over_and_then_only_what_balance_needs
         assert handed_over <= needed
     cluster.assert_balanced()
     assert handed_over == needed
-    assert lost == streaming or cluster.members[streaming].has_stream
+    if lost != streaming:
+        assert cluster.members[streaming].has_stream
+        assert cluster.members[streaming].stream_epoch == epoch
+    elif settings.stream_standbys:
+        assert cluster.members[waiting[1]].has_stream
+        assert cluster.members[waiting[1]].stream_epoch == epoch + 1
 
 
 def fewest_moves(cluster: Cluster) -> int:

@@ -44,7 +44,7 @@ async def test_a_stream_that_cannot_start_is_tried_again(
 ) -> None:
     outcomes: list[Exception | StreamThread] = [trouble, trouble, stream_thread_without_kafka(tmp_path)]
     task = StreamTask(makes(outcomes))
-    task.set(True)
+    task.assign(stream=True, standby=0, epoch=1)
     await eventually(lambda: task.status is not None)
     said = [record.getMessage() for record in caplog.records if record.name == "app.instance.stream_task"]
     assert said == [f"the stream cannot start: {trouble}"]
@@ -56,7 +56,7 @@ async def test_a_stream_that_cannot_start_is_tried_again(
 async def test_how_often_a_stream_could_not_start_is_told_with_the_reason_while_that_is_so() -> None:
     task = StreamTask(makes([NO_JAVA] * 100))
     assert task.failures() == (0, "")
-    task.set(True)
+    task.assign(stream=True, standby=0, epoch=1)
     try:
         await eventually(lambda: task.failures() == (2, str(NO_JAVA)))
         assert task.trouble() == str(NO_JAVA)
@@ -68,7 +68,7 @@ async def test_how_often_a_stream_could_not_start_is_told_with_the_reason_while_
 async def test_a_stream_that_is_not_wanted_any_more_is_not_tried_again(tmp_path: Path) -> None:
     outcomes: list[Exception | StreamThread] = [NO_JAVA, stream_thread_without_kafka(tmp_path)]
     task = StreamTask(makes(outcomes))
-    task.set(True)
+    task.assign(stream=True, standby=0, epoch=1)
     await eventually(lambda: len(outcomes) == 1)
     await asyncio.wait_for(task.stop(), 10)
     assert len(outcomes) == 1
@@ -79,7 +79,7 @@ async def test_what_a_stop_leaves_behind_is_waited_for_in_the_end(tmp_path: Path
     with socket.create_server(("127.0.0.1", 0)) as silent:
         thread = stream_thread_without_kafka(tmp_path, f"127.0.0.1:{silent.getsockname()[1]}")
         task = StreamTask(lambda: thread)
-        task.set(True)
+        task.assign(stream=True, standby=0, epoch=1)
         await eventually(lambda: task.status is not None and task.status.state is StreamState.STARTING)
         await task.stop()
         assert not ended(thread), "it waits for Kafka"
@@ -99,7 +99,7 @@ async def test_where_no_stream_can_be_made_for_minutes_another_instance_should_t
         raise NO_JAVA
 
     task = StreamTask(make)
-    task.set(True)
+    task.assign(stream=True, standby=0, epoch=1)
     assert not task.fails()
     monkeypatch.setattr("app.instance.stream_task.KEEPS_AFTER_S", 0.05)
     await eventually(task.fails)
@@ -116,8 +116,20 @@ async def test_where_no_stream_can_be_made_for_minutes_another_instance_should_t
 async def test_a_stream_that_keeps_failing_is_told_and_remembered(*, keeps_failing: bool) -> None:
     thread = Mock(status=StreamStatus(keeps_failing=keeps_failing))
     task = StreamTask(lambda: thread)
-    task.set(True)
+    task.assign(stream=True, standby=0, epoch=1)
     await eventually(lambda: task.status is not None)
     assert task.fails() is keeps_failing
     await task.stop()
     assert task.fails() is keeps_failing
+
+
+async def test_the_epoch_is_that_with_which_the_stream_came_and_stays_when_it_has_left() -> None:
+    task = StreamTask(makes([NO_JAVA] * 100))
+    task.assign(stream=False, standby=1, epoch=2)
+    assert (task.standby, task.epoch) == (1, 0)
+    task.assign(stream=True, standby=0, epoch=3)
+    assert (task.standby, task.epoch) == (0, 3)
+    task.assign(stream=False, standby=2, epoch=4)
+    assert (task.standby, task.epoch) == (2, 3)
+    await task.stop()
+    assert (task.standby, task.epoch) == (0, 3)

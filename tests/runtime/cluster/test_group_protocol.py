@@ -31,14 +31,25 @@ MEMBER = Member(
     standby=frozenset({3}),
     warm_up=frozenset({1}),
     has_stream=True,
+    stream_epoch=3,
+    stream_standby=True,
+    stream_place=2,
     generation=7,
     checkpoint="s3://boards/ä",
     settings="DEPTH=10",
 )
 ASSIGNMENT = Assignment(
-    Tasks(frozenset({0}), frozenset({3}), frozenset({1}), stream=True),
+    Tasks(frozenset({0}), frozenset({3}), frozenset({1}), stream_standby=1, stream_epoch=3),
     Verdict(None, "2 instances advertise it"),
-    ClusterMap((HostMetadata(HostInfo("::1", 7000), frozenset({0}), frozenset({3}), runs_stream=True),), 4, 8),
+    ClusterMap(
+        (
+            HostMetadata(HostInfo("::1", 7000), frozenset({0}), frozenset({3}), stream_standby=1),
+            HostMetadata(HostInfo("host", 7000), frozenset({3}), frozenset({0}), runs_stream=True),
+        ),
+        4,
+        8,
+        3,
+    ),
 )
 UNREADABLE = [None, b"", b"\xff", b"[]", b"{}", b'{"version":2}', b'{"version":1}', b'{"version":1,"info":"nowhere"}']
 
@@ -47,10 +58,56 @@ def test_a_member_comes_out_as_it_went_in() -> None:
     assert decode_member("id", encode_member(MEMBER)) == MEMBER
 
 
-def test_a_member_of_an_earlier_version_says_of_no_stream_that_it_fails() -> None:
-    said = json.loads(encode_member(replace(MEMBER, stream_fails=True)))
-    assert said.pop("stream_fails") is True
-    assert decode_member("id", json.dumps(said).encode()) == MEMBER
+def without(user_data: bytes, *names: str) -> bytes:
+    """Return what an earlier version says, which does not know these fields."""
+    fields = json.loads(user_data)
+    return json.dumps({name: value for name, value in fields.items() if name not in names}).encode()
+
+
+def test_a_member_of_an_earlier_version_says_neither_that_its_stream_fails_nor_that_it_is_a_stream_standby() -> None:
+    said = encode_member(replace(MEMBER, stream_fails=True))
+    earlier = without(said, "stream_fails", "stream_epoch", "stream_standby", "stream_place")
+    assert earlier != said
+    assert decode_member("id", earlier) == replace(MEMBER, stream_epoch=0, stream_standby=False, stream_place=0)
+
+
+def test_a_leader_of_an_earlier_version_gives_nobody_a_stream_standby() -> None:
+    tasks, cluster = ASSIGNMENT.tasks, ASSIGNMENT.cluster
+    earlier = without(encode_assignment(ASSIGNMENT), "stream_standby", "stream_epoch", "stream_standbys")
+    assert decode_assignment(earlier) == replace(
+        ASSIGNMENT,
+        tasks=replace(tasks, stream_standby=0, stream_epoch=0),
+        cluster=replace(cluster, hosts=tuple(replace(h, stream_standby=0) for h in cluster.hosts), stream_epoch=0),
+    )
+
+
+def test_an_earlier_version_finds_all_that_it_knows_as_it_was() -> None:
+    said = json.loads(encode_member(MEMBER))
+    assert {name: said[name] for name in ("info", "copies", "active", "standby", "warm_up", "generation")} == {
+        "info": "[::1]:7000",
+        "copies": {"0": 12, "3": 0},
+        "active": [0],
+        "standby": [3],
+        "warm_up": [1],
+        "generation": 7,
+    }
+    answered = json.loads(encode_assignment(ASSIGNMENT))
+    # It unpacks four of each, no more and no fewer.
+    assert answered["hosts"] == [["[::1]:7000", [0], [3], False], ["host:7000", [3], [0], True]]
+    known = ("active", "standby", "warm_up", "stream", "warning", "partitions", "generation")
+    assert [answered[name] for name in known] == [[0], [3], [1], False, "2 instances advertise it", 4, 8]
+
+
+def test_the_map_says_where_the_stream_runs() -> None:
+    assert ASSIGNMENT.cluster.stream_holder == HostInfo("host", 7000)
+    assert ClusterMap((), 4).stream_holder is None
+
+
+def test_the_map_has_the_stream_standbys_and_how_often_the_stream_was_handed_over() -> None:
+    members = [replace(MEMBER, id="a"), replace(MEMBER, id="b", info=HostInfo("host", 1), has_stream=False)]
+    cluster = decide(members, AssignorSettings(4))["a"].cluster
+    assert [(host.runs_stream, host.stream_standby) for host in cluster.hosts] == [(True, 0), (False, 1)]
+    assert cluster.stream_epoch == MEMBER.stream_epoch
 
 
 def test_an_assignment_comes_out_as_it_went_in() -> None:
@@ -85,6 +142,7 @@ def assignor(accepted: list[Assignment]) -> GroupAssignor:
     return GroupAssignor(
         "boards",
         num_standby_replicas=1,
+        stream_standbys=1,
         describe=lambda: MEMBER,
         accept=accepted.append,
     )
@@ -100,9 +158,9 @@ def test_the_leader_answers_every_member_and_kafka_hands_out_no_partitions() -> 
     for answer in answers.values():
         shell.on_assignment(ConsumerProtocolMemberAssignment.decode(answer.encode()))
     (mine_accepted,) = accepted
-    assert mine_accepted.tasks == Tasks(frozenset(range(4)), stream=True)
+    assert mine_accepted.tasks == Tasks(frozenset(range(4)), stream=True, stream_epoch=3)
     assert mine_accepted.cluster == ClusterMap(
-        (HostMetadata(MEMBER.info, frozenset(range(4)), runs_stream=True),), 4, 8
+        (HostMetadata(MEMBER.info, frozenset(range(4)), runs_stream=True),), 4, 8, 3
     )
 
 

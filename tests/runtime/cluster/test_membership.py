@@ -12,6 +12,7 @@ import time
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from unittest.mock import Mock
@@ -46,13 +47,18 @@ class Instance:
         self.copies: dict[int, int] = {}
         self.checkpoint = ""
         self.stream_fails = False
+        self.has_stream = False
+        self.stream_ends = True
+        self.stream_epoch = 0
         self.seen: list[tuple[float, Tasks, ClusterMap]] = []
         self.membership = Membership(
             kafka,
             group,
             self.info,
             copies=lambda: self.copies,
-            has_stream=lambda: bool(self.seen) and self.seen[-1][1].stream,
+            has_stream=lambda: self.has_stream,
+            stream_epoch=lambda: self.stream_epoch,
+            has_stream_standby=lambda: self.tasks.stream_standby > 0,
             stream_fails=lambda: self.stream_fails,
             checkpoint=lambda: self.checkpoint,
             on_tasks=self._on_tasks,
@@ -62,8 +68,17 @@ class Instance:
     def _on_tasks(self, tasks: Tasks, cluster: ClusterMap) -> None:
         self.seen.append((time.monotonic(), tasks, cluster))
         self.copies = dict.fromkeys(tasks.copies, 0)
+        if tasks.stream:
+            self.has_stream, self.stream_epoch = True, tasks.stream_epoch
+        elif self.stream_ends:
+            self.has_stream = False
         if tasks.warm_up:
             self.membership.request_rebalance()
+
+    def take_stream_over(self) -> None:
+        """Have the stream, and tell the group later."""
+        self.has_stream, self.stream_epoch = True, self.membership.current().stream_epoch + 1
+        self.membership.request_rebalance()
 
     @property
     def tasks(self) -> Tasks:
@@ -145,7 +160,7 @@ async def test_one_instance_alone_gets_everything(group: Group) -> None:
     assert "not a member" in (instance.membership.reason() or "")
     assert instance.membership.current().hosts == ()
     await eventually(lambda: group.agrees(1), "it is active for all partitions")
-    assert instance.tasks == Tasks(active=frozenset(range(PARTITIONS)), stream=True)
+    assert instance.tasks == Tasks(active=frozenset(range(PARTITIONS)), stream=True, stream_epoch=1)
     assert instance.membership.reason() is None
 
 
@@ -157,11 +172,13 @@ async def test_three_in_one_process_share_the_tasks_and_have_the_same_map(group:
     assert cluster.partitions == PARTITIONS
     for instance in instances:
         [host] = (host for host in cluster.hosts if host.info == instance.info)
-        assert (host.active, host.standby, host.runs_stream) == (
+        assert (host.active, host.standby, host.runs_stream, host.stream_standby) == (
             instance.tasks.active,
             instance.tasks.standby,
             instance.tasks.stream,
+            instance.tasks.stream_standby,
         )
+    assert sorted(host.stream_standby for host in cluster.hosts) == [0, 0, 1]
     await eventually(
         lambda: all(i.seen and i.seen[-1][1:] == (i.tasks, cluster) for i in instances),
         "all have been handed their tasks",
@@ -183,9 +200,13 @@ async def test_when_one_stops_the_others_take_over_at_once(group: Group) -> None
     instances = [await group.join(port) for port in (7001, 7002, 7003)]
     await eventually(lambda: group.balanced(3), "three instances in balance")
     leaving = next(instance for instance in instances if instance.tasks.stream)
+    waiting = next(instance for instance in instances if instance.tasks.stream_standby)
+    epoch = leaving.stream_epoch
     await group.stop(leaving)
     # Before its session has timed out: nobody waits for that.
     await eventually(lambda: group.agrees(2), "two instances have everything")
+    assert waiting.tasks.stream, "the stream standby takes the stream"
+    assert waiting.tasks.stream_epoch == epoch + 1
     assert "left" in (leaving.membership.reason() or "")
 
 
@@ -235,6 +256,38 @@ async def test_one_that_was_frozen_longer_than_its_session_comes_back_and_takes_
         assert instance.tasks.stream, "the stream stays where it has been moved"
 
 
+async def test_a_stream_standby_that_takes_over_before_the_group_knows_keeps_the_stream(group: Group) -> None:
+    first, second = [await group.join(port) for port in (7001, 7002)]
+    await eventually(lambda: group.balanced(2), "two instances in balance")
+    holder, standby = (first, second) if first.tasks.stream else (second, first)
+    epoch = holder.stream_epoch
+    assert (standby.tasks.stream_standby, standby.tasks.stream_epoch) == (1, epoch)
+    standby.take_stream_over()
+    await eventually(lambda: group.agrees(2) and standby.tasks.stream, "the group gives it the stream")
+    await eventually(lambda: not holder.has_stream, "whoever had it says so no more")
+    assert standby.tasks.stream_epoch == epoch + 1
+    assert holder.tasks == replace(holder.tasks, stream=False, stream_standby=1, stream_epoch=epoch + 1)
+
+
+async def test_a_stream_that_only_ends_somewhere_does_not_come_back_there(group: Group) -> None:
+    first, second = [await group.join(port) for port in (7001, 7002)]
+    await eventually(lambda: group.balanced(2), "two instances in balance")
+    # By its address the first would win whenever both say that they have the stream equally.
+    if second.tasks.stream:
+        first.take_stream_over()
+        await eventually(lambda: group.agrees(2) and first.tasks.stream, "the first has the stream")
+    first.stream_ends = False
+    second.take_stream_over()
+    await eventually(lambda: group.agrees(2) and second.tasks.stream, "the second has the stream")
+    assert first.has_stream
+    generation = first.membership.current().generation
+    first.membership.request_rebalance()
+    await eventually(
+        lambda: group.agrees(2) and first.membership.current().generation > generation, "there is another assignment"
+    )
+    assert second.tasks.stream
+
+
 async def test_what_changes_at_a_member_spreads_when_it_asks_for_a_rebalance(group: Group) -> None:
     first = await group.join(7001, checkpoint="a")
     second = await group.join(7002, checkpoint="a")
@@ -277,7 +330,7 @@ async def test_two_that_advertise_one_address_are_both_told_and_the_first_goes_o
     await eventually(lambda: first.membership.warning() == told, "the first is told")
     assert first.membership.reason() is None
     assert first.tasks.active == frozenset(range(PARTITIONS))
-    assert second.tasks == Tasks()
+    assert second.tasks == Tasks(stream_epoch=1)
 
 
 async def test_a_rebalance_changes_no_tasks_while_it_lasts(group: Group) -> None:
