@@ -187,6 +187,12 @@ class Settings(BaseSettings):
         description='further settings of Spark, a JSON object of texts such as {"spark.executor.memory": "2g"}',
     )
     num_standby_replicas: int = Field(1, ge=0, description="warm copies of each store partition, at least 0")
+    stream_standbys: int = Field(
+        1,
+        ge=0,
+        description="how many other instances keep a Spark driver warm, to take the stream over within seconds, at"
+        " least 0; 0: none, which saves the memory",
+    )
     reads: Literal["nearest", "active"] = Field(
         "nearest",
         description="who answers first, nearest: a copy here that is current, or active: the active one, nearest or"

@@ -107,6 +107,7 @@ class Service:
             settings=MembershipSettings(
                 session_timeout_ms=settings.session_timeout_ms,
                 num_standby_replicas=settings.num_standby_replicas,
+                stream_standbys=settings.stream_standbys,
                 fingerprint=_fingerprint(_alike(settings, application)),
                 # The others have as many partitions.
                 topic=topology.stores[0].topic,
@@ -287,7 +288,11 @@ def run_service(settings: Settings, application: Application, *, ends_with_input
 
 
 def _alike(settings: Settings, application: Application) -> dict[str, object]:
-    """Return the settings that have to be the same at every instance."""
+    """Return the settings that have to be the same at every instance.
+
+    Not how many keep a driver warm: the group's leader decides that by its own, nothing is wrong while others differ,
+    and an earlier version, which cannot say it, would seem to differ.
+    """
     ranks = {"RANKS": "true"} if application.has_boards and settings.ranks else {}
     of_stores = {name: value for store in application.topology.stores for name, value in store.settings.items()}
     return {

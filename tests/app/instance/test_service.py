@@ -111,13 +111,17 @@ async def test_who_disagrees_with_the_others_publishes_no_boards(
 
 
 async def test_instances_compare_the_settings_that_a_topology_was_made_with(tmp_path: Path, free_tcp_port: int) -> None:
-    settings = Settings(host="127.0.0.1", port=free_tcp_port, state_dir=tmp_path, num_standby_replicas=2)
+    settings = Settings(
+        host="127.0.0.1", port=free_tcp_port, state_dir=tmp_path, num_standby_replicas=2, stream_standbys=3
+    )
     service = Service(settings, load_application(LEADERBOARD, depth=7))
     try:
         compared = service._membership._describe().settings  # noqa: SLF001
+        decides_by = service._membership._settings.stream_standbys  # noqa: SLF001
     finally:
         await service.stop()
-    assert compared == "DEPTH=7, NUM_STANDBY_REPLICAS=2"
+    assert compared == "DEPTH=7, NUM_STANDBY_REPLICAS=2", "in a rolling upgrade those before it say no more"
+    assert decides_by == 3
 
 
 async def test_a_service_is_called_as_its_topology(tmp_path: Path, free_tcp_port: int) -> None:
