@@ -23,6 +23,7 @@ class Host(Address):
     active: list[int] = Field(description="partitions that it answers for", examples=[[0, 2]])
     standby: list[int] = Field(description="partitions of which it keeps a warm copy", examples=[[1, 3]])
     runs_stream: bool = Field(description="whether the topology runs in it")
+    stream_standby: bool = Field(description="whether it keeps a Spark driver warm, to take the stream over")
     stream_trouble: str | None = Field(
         default=None,
         description="why the stream does not get to work; there only while it does not, and only of itself",

@@ -32,6 +32,7 @@ def operation_routes(components: Components) -> APIRouter:
                 active=sorted(each.active),
                 standby=sorted(each.standby),
                 runs_stream=each.runs_stream,
+                stream_standby=each.stream_standby > 0,
                 stream_trouble=components.stream_trouble() if each.info == components.host else None,
             )
             for each in sorted(components.cluster().hosts, key=lambda host: host.info)

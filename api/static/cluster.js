@@ -103,12 +103,17 @@ export class Cluster {
       make("td", {}, chips(host.active, "active")),
       make("td", {}, chips(host.standby, "standby")),
       make("td", {}, said ? plural(Math.max(0, ...said.lags.values()), "record") : "–"),
-      make("td", {}, host.runsStream ? make("span", { className: "note stream" }, said?.state ?? "runs") : "–"),
+      make("td", {}, streamOf(host, said)),
     );
   }
 }
 
 const partitionsOf = (hosts) => new Set(hosts.flatMap((host) => [...host.active, ...host.standby]));
+
+function streamOf(host, said) {
+  if (host.runsStream) return make("span", { className: "note stream" }, said?.state ?? "runs");
+  return host.streamStandby ? make("span", { className: "note" }, "standby") : "–";
+}
 
 function chips(partitions, kind) {
   if (!partitions.length) return "–";

@@ -145,7 +145,8 @@ class Cluster:
             standby = {each for each in range(partitions) if (each + 1) % size == number} - active
             self.views[number].hold(active)
             self.views[number].hold(standby, "standby", lag=number)
-            members.append(HostMetadata(host, frozenset(active), frozenset(standby), runs_stream=number == 0))
+            place = 1 if number == 1 else 0
+            members.append(HostMetadata(host, frozenset(active), frozenset(standby), number == 0, place))
         self.map = ClusterMap(tuple(members), partitions, generation=1)
         for number, host in enumerate(self.hosts):
             given: Mapping[str, View] = further[number] if further else {}

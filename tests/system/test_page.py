@@ -19,11 +19,13 @@ from aiokafka import AIOKafkaProducer
 
 from api.http.auth import Tokens
 from app.java.broker import Broker
+from runtime.cluster.host_metadata import ClusterMap, HostMetadata
 from runtime.kafka.connection import KafkaConnection
 from tests.drivers import page_checks
 from tests.drivers.browser import ELEMENT, Browser
+from tests.drivers.declared import boards_view
 from tests.drivers.fake_view import board_of, entry
-from tests.drivers.http_instance import app_alone, free_host, serving
+from tests.drivers.http_instance import EVERY_PARTITION, app_alone, app_of, free_host, serving
 from tests.drivers.instance import Instance
 from tests.drivers.producer import Inputs
 from tests.waiting import wait_until
@@ -224,6 +226,25 @@ def test_it_keeps_still_when_asked_to(still: str, browser: Browser) -> None:
     assert browser.run("return document.getAnimations().length") > 0
     browser.run("document.querySelector('#pause').click()")
     assert browser.run("return document.querySelector('#state-text').textContent") == "Paused"
+
+
+def test_who_runs_the_stream_and_who_keeps_a_driver_warm_is_shown(browser: Browser) -> None:
+    host, runs, neither = (free_host() for _ in range(3))
+    view = boards_view(BOARDS)
+    view.hold(EVERY_PARTITION)
+    members = (
+        HostMetadata(runs, runs_stream=True),
+        HostMetadata(host, EVERY_PARTITION, stream_standby=1),
+        HostMetadata(neither),
+    )
+    with serving(app_of(view, lambda: ClusterMap(members, len(EVERY_PARTITION)), host), host):
+        browser.open(f"http://{host}/#/cluster")
+        rows = "[...document.querySelectorAll('#instances-rows tr')]"
+        browser.wait_for(f"{rows}.length === 3", "the instances are shown")
+        cell = "row => [row.querySelector('th').firstChild.textContent, row.querySelector('td:last-child').textContent]"
+        said = dict(browser.run(f"return {rows}.map({cell})"))
+        assert said == {str(runs): "runs", str(host): "standby", str(neither): "\N{EN DASH}"}
+        browser.open("about:blank")
 
 
 @contextmanager

@@ -17,10 +17,15 @@ def cluster() -> Cluster:
 async def test_hosts_are_listed_with_their_tasks(cluster: Cluster) -> None:
     for number in range(3):
         response = await cluster.get("/hosts", at=number)
+        runs, waits, neither = (
+            {"runsStream": True, "streamStandby": False},
+            {"runsStream": False, "streamStandby": True},
+            {"runsStream": False, "streamStandby": False},
+        )
         assert response.json() == [
-            {"host": "instance-0", "port": 7000, "active": [0, 3], "standby": [2], "runsStream": True},
-            {"host": "instance-1", "port": 7000, "active": [1], "standby": [0, 3], "runsStream": False},
-            {"host": "instance-2", "port": 7000, "active": [2], "standby": [1], "runsStream": False},
+            {"host": "instance-0", "port": 7000, "active": [0, 3], "standby": [2], **runs},
+            {"host": "instance-1", "port": 7000, "active": [1], "standby": [0, 3], **waits},
+            {"host": "instance-2", "port": 7000, "active": [2], "standby": [1], **neither},
         ]
 
 
