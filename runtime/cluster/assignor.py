@@ -105,7 +105,7 @@ def assign(members: Iterable[Member], settings: AssignorSettings) -> dict[str, T
             standby=frozenset(partition for partition, places in enumerate(standby) if place in places),
             warm_up=frozenset(partition for partition, places in enumerate(warm_up) if place in places),
         )
-    for number, member in enumerate(_stream_standbys(everyone, owners, active, stream, settings), start=1):
+    for number, member in enumerate(_stream_standbys(owners, active, stream, settings), start=1):
         tasks[member.id] = replace(tasks[member.id], stream_standby=number)
     return tasks
 
@@ -261,14 +261,11 @@ def _stream_epoch(everyone: Sequence[Member], stream: Member) -> int:
 
 
 def _stream_standbys(
-    everyone: Sequence[Member],
-    owners: Sequence[Member],
-    active: Sequence[int],
-    stream: Member,
-    settings: AssignorSettings,
+    owners: Sequence[Member], active: Sequence[int], stream: Member, settings: AssignorSettings
 ) -> list[Member]:
     """Return who keeps a driver warm, in the order in which they take over: few change, warm ones come first."""
-    agreement = Agreement.of(everyone)
+    # With whoever runs the stream from now on, also when that one was given it just now.
+    agreement = Agreement.of([stream])
     load = Counter(active)
     able = [
         owners[place]

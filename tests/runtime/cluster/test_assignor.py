@@ -291,6 +291,12 @@ def test_the_stream(members: list[Member], expected: str) -> None:
             id="none with another checkpoint; one that does not know its own yet will",
         ),
         pytest.param(
+            [member(1), member(2, checkpoint="x"), member(3, checkpoint="x"), member(4, checkpoint="y")],
+            3,
+            ["id-2", "id-3", "id-4"],
+            id="measured by the one that is given the stream just now, and does not know its checkpoint yet",
+        ),
+        pytest.param(
             [member(1, stream=True, generation=2), replace(member(1), id="id-0"), member(2, [0])],
             2,
             ["id-2"],
