@@ -30,7 +30,7 @@ _RUNTIME = """
     stores.global_table
     stream stream.stopping stream.failures stream.freshness stream.status stream.settings stream.plan stream.tables
     stream.stream_time stream.generations stream.work stream.upkeep stream.watched_topics stream.spark_holder
-    stream.choice stream.pass_over stream.turn stream.dead_letters stream.store_stream stream.thread
+    stream.choice stream.warm_up stream.pass_over stream.turn stream.dead_letters stream.store_stream stream.thread
     measures
     copies copies.status copies.listener copies.store_copy copies.result_copy copies.result_copies copies.table_copy
     copies.table_copies copies.copies copies.local_tables copies.producer copies.republisher copies.fill_session
@@ -53,11 +53,11 @@ _TOPOLOGY = """
 _API = """
     http http.answers http.errors http.auth http.schemas http.openapi http.request_ids http.traffic http.delivery
     http.cors http.key_route http.parameters
-    cluster cluster.routing cluster.down_hosts cluster.router cluster.connections
+    cluster cluster.routing cluster.down_hosts cluster.router cluster.connections cluster.followed
     reads reads.framing reads.cut
     live live.event_stream live.feed
     components
-    cluster.peers cluster.self_check
+    cluster.peers cluster.self_check cluster.stream_link
     reads.told reads.demand reads.gather reads.one_copy reads.one_row reads.ranks
     live.follower live.feeds live.events
     operate operate.operations operate.declared operate.examples operate.metric_names
@@ -73,7 +73,8 @@ _APP = """
     kafka_settings settings logs signals
     topologies text_lines load moderation
     stream_waits instance instance.checkpoint_identity server server.whole_answer server.connection server.ports
-    server.http_server instance.shares instance.several instance.stream_task instance.held_tasks instance.measures
+    server.http_server instance.shares instance.several instance.stream_task instance.hand_over
+    instance.held_tasks instance.measures
     java.spark_class_data java.batch_spark instance.service demo
     verification verification.asking verification.looking verification.inputs
     verification.boards verification.boards.records verification.boards.hidden verification.boards.comparison

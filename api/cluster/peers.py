@@ -191,7 +191,7 @@ class Peers:
                 if (failure := _refusal(response.status_code, known=known)) is not None:
                     return self._failed(host, failure).reason
                 self.down.answered(host)
-                await _take_lines(response, take)
+                await take_lines(response, take)
         except UNREACHED as error:
             return self._failed(host, failure_of(error)).reason
         except ValueError:
@@ -226,7 +226,13 @@ def _refusal(status: int, *, known: bool) -> Failure | None:
     return None
 
 
-async def _take_lines(response: httpx.Response, take: Callable[[bytes], None]) -> None:
+async def take_lines(response: httpx.Response, take: Callable[[bytes], None]) -> None:
+    """Read a stream of lines to its end.
+
+    Args:
+        response: what it comes with.
+        take: is given each line that ends.
+    """
     rest = b""
     async for piece in response.aiter_raw():
         *lines, rest = (rest + piece).split(b"\n")

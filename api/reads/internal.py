@@ -8,9 +8,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import Annotated, NamedTuple
 
 from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
+from fastapi.responses import StreamingResponse
 
 from api.cluster.router import UNREADABLE
 from api.http.answers import PARTITIONS, POSITIONS, SERVED_BY, Answer, is_hop, unmet
@@ -138,6 +140,7 @@ def internal_routes(serving: Serving) -> APIRouter:
     Args:
         serving: what the application answers from.
     """
+    serving.components.stopping.tell(serving.components.followed.end)
     router = APIRouter(prefix="/internal", include_in_schema=False, dependencies=[Depends(_only_peers)])
     address = str(serving.components.host)
     every = {served.view.name: served for served in (*serving.stores.values(), *serving.rankings.values())}
@@ -215,6 +218,13 @@ def internal_routes(serving: Serving) -> APIRouter:
             raise PartitionsUnavailable({partition: status.reason})
         await reach(of.view, partition, at_least)
         return EventStream(parts.feeds(wanted), scope, media_type=LINES_TYPE, headers=[parts.served_by])
+
+    @router.get("/stream")
+    async def stream(ready: bool = False) -> Response:
+        components = serving.components
+        if not components.has_stream():
+            return Response(status_code=HTTPStatus.CONFLICT)
+        return StreamingResponse(components.followed.lines(ready=ready), media_type=LINES_TYPE)
 
     @router.get("/instance")
     async def instance() -> Response:

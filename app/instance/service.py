@@ -16,11 +16,14 @@ from typing import TYPE_CHECKING
 
 import uvloop
 
+from api.cluster.followed import Followed
 from api.cluster.self_check import SelfCheck
+from api.cluster.stream_link import StreamLink
 from api.components import Components, Stopping
 from api.main import create_app
 from api.own import no_own_routes
 from app.instance.checkpoint_identity import CheckpointWatch
+from app.instance.hand_over import HandOver
 from app.instance.held_tasks import HeldTasks
 from app.instance.measures import InstanceMeasures
 from app.instance.stream_task import StreamTask
@@ -100,7 +103,7 @@ class Service:
             copies=self._tasks.restored_copies,
             has_stream=lambda: self._stream.held,
             stream_epoch=lambda: self._stream.epoch,
-            has_stream_standby=lambda: self._stream.standby > 0,
+            has_stream_standby=lambda: self._stream.ready,
             stream_fails=self._stream.fails,
             checkpoint=lambda: self._checkpoint.identity,
             on_tasks=self._on_tasks,
@@ -126,6 +129,8 @@ class Service:
             host=self._host,
             ready=self.not_ready,
             measures=self._measures.now,
+            has_stream=lambda: self._stream.status is not None,
+            followed=Followed(self._stream.works),
             stream_trouble=self._stream.trouble,
             nearest=settings.reads == "nearest",
             tokens=settings.tokens,
@@ -133,6 +138,9 @@ class Service:
             stopping=self._goodbye,
         )
         self._self_check = SelfCheck(components)
+        self._hand_over = HandOver(
+            self._stream, self._membership, StreamLink(components), components.followed, settings.checkpoint_uri
+        )
         app = create_app(components, application.routes or no_own_routes)
         self._server = HttpServer(app, settings.host, settings.port, shared_port=settings.shared_port)
         self._background: list[asyncio.Task[None]] = []
@@ -171,6 +179,8 @@ class Service:
             ),
             asyncio.create_task(self._join(), name="join"),
             asyncio.create_task(self._tasks.look_after(self._membership), name="tasks"),
+            asyncio.create_task(self._hand_over.run(), name="stream standby"),
+            asyncio.create_task(self._hand_over.give_up_without_jvm(), name="hand-over"),
             asyncio.create_task(self._self_check.run(), name="self-check"),
             asyncio.create_task(self._measures.run(), name="measures"),
         ]
@@ -185,7 +195,7 @@ class Service:
         """Stop everything, so that nobody who reads notices.
 
         1. Not ready: a load balancer sends nothing new, and what is new at the shared port goes to the others.
-        2. The stream, before another instance is given it.
+        2. The stream, before another instance is given it; its standby begins at once.
         3. Out of the group: the others take over at once, not when the session times out.
         4. The HTTP server: live updates are ended, their clients find another instance; what is in flight is finished.
         5. The stores, when nothing reads or fills them any more.
@@ -194,7 +204,7 @@ class Service:
         self._stopping = True
         await self._server.unshare()
         self._checkpoint.stop()
-        await self._stream.stop()
+        await self._hand_over.end()
         await self._membership.stop()
         self._goodbye.begin()
         await self._server.stop()
@@ -235,7 +245,9 @@ class Service:
     def _on_tasks(self, tasks: Tasks, _: ClusterMap) -> None:
         self._tasks.take(tasks, agrees=self._membership.reason() is None)
         if not self._stopping:
-            self._stream.assign(stream=tasks.stream, standby=tasks.stream_standby, epoch=tasks.stream_epoch)
+            taken = self._stream.assign(stream=tasks.stream, standby=tasks.stream_standby, epoch=tasks.stream_epoch)
+            if not taken:
+                self._membership.request_rebalance()
 
     def _make_stream_thread(self) -> "StreamThread":
         # Late, and in a thread: PySpark takes most of a second to load, and boards are served meanwhile.

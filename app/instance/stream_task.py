@@ -1,4 +1,4 @@
-"""The stream task of this instance: one stream thread while the group gives it the task, none otherwise."""
+"""The stream task of this instance: one stream thread while it has the task, or waits warm to take it over."""
 
 import asyncio
 import logging
@@ -50,13 +50,18 @@ class StreamTask:
     @property
     def held(self) -> bool:
         """Whether this instance has the task, from when it was given until the thread has ended."""
-        return self._wanted or self._thread is not None
+        return self._wanted or self._running is not None
+
+    @property
+    def _running(self) -> "StreamThread | None":
+        """The thread unless it only waits to take over."""
+        return self._thread if self._thread is not None and self._thread.begun else None
 
     def fails(self) -> bool:
         """Return whether the stream keeps failing here, or did so not long ago: another instance should try."""
         now_s = time.monotonic()
-        if self._thread is not None:
-            fails = self._thread.status.keeps_failing
+        if self._running is not None:
+            fails = self._running.status.keeps_failing
         elif self._cannot_be_made_since_s is not None:
             fails = now_s - self._cannot_be_made_since_s > KEEPS_AFTER_S
         else:
@@ -65,40 +70,81 @@ class StreamTask:
             self._failed_at_s = now_s
         return fails
 
+    def works(self) -> bool:
+        """Return whether the stream has come to where new events show at once, or at its pace."""
+        return self._running is not None and self._running.works
+
+    @property
+    def ready(self) -> bool:
+        """Whether the stream could begin here at once, on a Spark that is warm."""
+        return self._thread is not None and self._thread.warm
+
+    def warm_up(self) -> None:
+        """Warm Spark up, where it is kept to take over; nothing happens when that goes on, or has been done."""
+        if self._thread is not None:
+            self._thread.warm_up()
+
+    def lost_its_jvm(self) -> bool:
+        """Return whether the stream, which has worked here, stands still without a JVM for the first time."""
+        return self._running is not None and self._running.lost_its_jvm
+
     def failures(self) -> tuple[int, str]:
         """Return how often the stream has failed here, and why it does now; empty while it does not."""
-        if self._thread is None:
+        if self._running is None:
             return self._cannot_be_made
-        return self._thread.failed, self._thread.status.error or ""
+        return self._running.failed, self._running.status.error or ""
 
     def trouble(self) -> str | None:
         """Return why the stream does not get to work here; None when it does, or is elsewhere."""
-        if self._thread is None:
+        if self._running is None:
             return self._cannot_be_made[1] or None
-        return self._thread.status.trouble(time.time())
+        return self._running.status.trouble(time.time())
 
     @property
     def status(self) -> "StreamStatus | None":
         """What the stream thread says of itself, None without one."""
-        return self._thread.status if self._thread else None
+        return self._running.status if self._running else None
 
-    def assign(self, *, stream: bool, standby: int, epoch: int) -> None:
+    def assign(self, *, stream: bool, standby: int, epoch: int) -> bool:
         """Take what the group has given to this instance; returns at once.
 
         Args:
             stream: whether it has the task.
             standby: its place among the stream standbys, 0: none.
-            epoch: how often the stream has been handed to somebody, to this instance or another one.
+            epoch: how often the stream has been handed to somebody, to this instance or another one; 0 where the
+                group's leader does not know.
+
+        Returns:
+            Whether it is taken: not where this instance has taken the stream over since, and the group has yet to know.
         """
-        self.standby = standby
+        if self._wanted and not stream and 0 < epoch < self.epoch:
+            return False
         if stream:
             self.epoch = epoch
-        self._want(stream)
+        self._want(stream=stream, standby=standby)
+        return True
+
+    def take_over(self, epoch: int) -> None:
+        """Take the stream before the group gives it to this instance.
+
+        Args:
+            epoch: above that of whoever had it.
+        """
+        self.epoch = epoch
+        self._want(stream=True, standby=0)
+
+    def _want(self, *, stream: bool, standby: int) -> None:
+        if (stream, standby) != (self._wanted, self.standby):
+            self._wanted, self.standby = stream, standby
+            if not stream and self._running is not None:
+                self._running.request_stop()
+            change = asyncio.create_task(self._change())
+            self._changes.add(change)
+            change.add_done_callback(self._changes.discard)
 
     async def stop(self) -> None:
         """Give the task up and wait until its thread has ended."""
-        self.standby = 0
-        self._want(False)
+        self._want(stream=False, standby=0)
         await asyncio.gather(*self._changes)
 
     async def end(self) -> None:
@@ -106,33 +152,30 @@ class StreamTask:
         if self._last_thread is not None:
             await asyncio.to_thread(self._last_thread.join_all, _ENDS_WITHIN_S)
 
-    def _want(self, wanted: bool) -> None:
-        if wanted != self._wanted:
-            self._wanted = wanted
-            if not wanted and self._thread is not None:
-                self._thread.request_stop()
-            change = asyncio.create_task(self._change())
-            self._changes.add(change)
-            change.add_done_callback(self._changes.discard)
-
     async def _change(self) -> None:
         # One change at a time: a thread that is asked for again begins when the one before has ended, since both would
         # use the same JVM and the same working directory.
         async with self._turn:
-            if self._wanted and self._thread is None:
-                thread = await self._made()
-                if thread is not None and self._wanted:
-                    thread.start()
-                    self._thread = thread
-            elif not self._wanted and self._thread is not None:
-                self._thread.request_stop()
-                await asyncio.to_thread(self._thread.join)
-                self._last_thread, self._thread = self._thread, None
+            thread = self._thread
+            if thread is not None and not self._wanted and (thread.begun or not self.standby):
+                thread.request_stop()
+                await asyncio.to_thread(thread.join)
+                self._last_thread, self._thread = thread, None
+            if self._is_needed and self._thread is None:
+                self._thread = await self._made()
+            if self._thread is not None and self._wanted:
+                self._thread.start()
+            elif self._thread is not None and self.standby:
+                self._thread.prepare()
+
+    @property
+    def _is_needed(self) -> bool:
+        return self._wanted or self.standby > 0
 
     async def _made(self) -> "StreamThread | None":
         """Return a new stream thread once one can be made, None when it is not wanted any more."""
         said = ""
-        while self._wanted:
+        while self._is_needed:
             try:
                 thread = await asyncio.to_thread(self._make)
                 self._cannot_be_made_since_s = None

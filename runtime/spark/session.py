@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from aiokafka import TopicPartition
 from py4j.java_gateway import JavaGateway
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkConf, SparkContext
@@ -83,6 +84,9 @@ _ALWAYS: Final = (
     # of halves: a sort that Spark has counted as 400 MB needs 800.
     "-XX:G1HeapRegionSize=4m",
 )
+
+_HEAP_WHILE_IT_WAITS: Final = {"MinHeapFreeRatio": "10", "MaxHeapFreeRatio": "20"}
+"""How much of the heap may be free, in percent, least and most; by default three times what is in use are kept."""
 
 _LOCAL_CHECKPOINT: Final = {
     "spark.sql.streaming.checkpointFileManagerClass": (
@@ -216,6 +220,20 @@ class Spark:
         """End the JVM at once; calls into it that are under way raise QueryFailed."""
         self._jvm_process.kill()
 
+    def collect_garbage(self) -> None:
+        """Have the JVM collect its garbage, and give the memory back that it does not need while it waits."""
+        with translated():
+            jvm: Any = self.session._jvm
+            of_class = jvm.java.lang.Class.forName("com.sun.management.HotSpotDiagnosticMXBean")
+            flags = jvm.java.lang.management.ManagementFactory.getPlatformMXBean(of_class)
+            before = {name: flags.getVMOption(name).getValue() for name in _HEAP_WHILE_IT_WAITS}
+            for name, value in _HEAP_WHILE_IT_WAITS.items():
+                flags.setVMOption(name, value)
+            jvm.System.gc()
+            # The other way round: at no time may the least be above the most.
+            for name in reversed(before):
+                flags.setVMOption(name, before[name])
+
     def close(self) -> None:
         """Stop the session and the JVM. Never raises; what does not stop in time is killed."""
         within_s = self.settings.exit_within_s
@@ -250,19 +268,27 @@ class Spark:
         for directory in {self.settings.work_dir, self._temporary}:
             shutil.rmtree(directory, ignore_errors=True)
 
-    def events(self, topics: Sequence[str], *, catching_up: bool, per_batch: int | None = None) -> DataFrame:
+    def events(
+        self,
+        topics: Sequence[str],
+        *,
+        catching_up: bool,
+        per_batch: int | None = None,
+        begin: Mapping[TopicPartition, int] | None = None,
+    ) -> DataFrame:
         """Return topics as one stream, as Spark's Kafka source gives it; of one topic without its name.
 
         Args:
             topics: which.
             catching_up: read in bounded micro-batches; real-time mode takes no bound.
             per_batch: so many records in each at most, where that is less than the settings say.
+            begin: where a query without a checkpoint begins, every partition of the topics; None for their beginnings.
         """
         reader = (
             self.session.readStream.format("kafka")
             .options(**read_options(self.settings.kafka), **COMMITTED_ONLY)
             .option("subscribe", ",".join(topics))
-            .option("startingOffsets", "earliest")
+            .option("startingOffsets", "earliest" if begin is None else json.dumps(by_topic(begin)))
             # Retention may have taken records that an old offset names; the stream goes on with what there is.
             .option("failOnDataLoss", "false")
         )

@@ -89,13 +89,18 @@ class Choice:
         topics = self._topics.wait_for_all()
         with self._upkeep.look_ahead(self._settings.spark.kafka, topics):
             self._wait_for("Spark's JVM to start")
-            spark = self._open_spark(topics)
-            self._begin_check(spark)
+            spark = self.open(topics)
             self._wait_for("the tables to be read to their ends here")
             self._await_tables(topics)
             self._check_stop()
             self._wait_for(f"the generation at {self._settings.checkpoint_uri}")
             return self._choose(spark, topics, plan)
+
+    def open(self, topics: Mapping[str, TopicDescription]) -> Spark:
+        """Return the session, and begin to look whether the declaration can run in it."""
+        spark = self._open_spark(topics)
+        self._begin_check(spark)
+        return spark
 
     def _open_spark(self, topics: Mapping[str, TopicDescription], *, both_compilers: bool = False) -> Spark:
         return self._spark.open(
@@ -175,7 +180,8 @@ class Choice:
         self._upkeep.begun(work, anew=reason is not None)
         return work
 
-    def _origin(self, topics: Mapping[str, TopicDescription]) -> Origin:
+    def origin(self, topics: Mapping[str, TopicDescription]) -> Origin:
+        """Return what the state depends on that is made of these topics."""
         joined = [table.topic for table in self._topology.joined(self._store).values()]
         kept = [*self._topology.source_topics, *joined, self._store.topic]
         return Origin(
@@ -212,7 +218,7 @@ class Choice:
         self, spark: Spark, generations: Generations, generation: Generation, topics: Mapping[str, TopicDescription]
     ) -> str | None:
         """Return what is wrong with a generation, None when it can be worked on."""
-        if (difference := generation.origin.difference(self._origin(topics))) is not None:
+        if (difference := generation.origin.difference(self.origin(topics))) is not None:
             return difference
         if self._failures.checkpoint_trouble is not None:
             return f"its checkpoint cannot be used: {self._failures.checkpoint_trouble}"
@@ -275,7 +281,7 @@ class Choice:
             begin: see `_begin_of`.
             reason: why, for people.
         """
-        origin = self._origin(topics)
+        origin = self.origin(topics)
         changed = last.origin.changed_topics(origin) if last is not None else []
         if self._store.topic in changed:
             self._topics.wait_for_results()
@@ -309,14 +315,14 @@ class Choice:
         self.checked()
         goes_on = begin is not None
         begin = self._topics.events().begin if begin is None else begin
-        before = self._work(spark, generations, Generation(0, "", self._origin(topics)), topics)
+        before = self._work(spark, generations, Generation(0, "", self.origin(topics)), topics)
 
         def write_seed(published: DataFrame) -> Work:
             results = published.cache()
             newest = results.agg(F.max("made.generation")).first()
             generation = generations.claim(
                 (newest and newest[0]) or 0,
-                self._origin(topics),
+                self.origin(topics),
                 seeded=not self._store.of_join,
                 # Of what does not change: what is known to be whole.
                 stream_ms=told if self._store.final else stream_ms_of(self._store, results),

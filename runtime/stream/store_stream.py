@@ -37,6 +37,7 @@ from runtime.stream.stopping import Stopped
 from runtime.stream.stream_time import StreamTime
 from runtime.stream.turn import LOOK_AROUND_EVERY_S, Snapshot, Turn
 from runtime.stream.upkeep import Care, Upkeep
+from runtime.stream.warm_up import WarmUp
 from runtime.stream.watched_topics import WatchedTopics
 from runtime.stream.work import Work
 
@@ -87,6 +88,16 @@ class StoreStream:
         self._choice = Choice(
             settings, care, upkeep, spark, self.topics, self._failures, self._driver, self.check_stop, self.wait_for
         )
+
+        self._care = care
+
+    def warm_up(self, left: threading.Event) -> WarmUp:
+        """Return what has this stream gone through once before it begins.
+
+        Args:
+            left: set when it begins, or everything should end.
+        """
+        return WarmUp(self._settings, self._care, self._choice, left)
 
     @property
     def name(self) -> str:

@@ -15,6 +15,7 @@ from runtime.stream.status import StreamState, StreamStatus, combined
 from runtime.stream.store_stream import StoreStream
 from runtime.stream.tables import TableSource
 from runtime.stream.upkeep import Care, Upkeep
+from runtime.stream.warm_up import Warmth
 
 __all__ = ["StreamSettings", "StreamThread"]
 
@@ -43,6 +44,7 @@ class StreamThread:
         topology, spark = settings.topology, settings.spark
         self._settings = settings
         self._stop = threading.Event()
+        self._warmth = Warmth()
         self._spark = SparkHolder(spark, len(topology.stores))
         letters = DeadLetters(spark.kafka, settings.application_id, topology, self._stop.is_set)
         self._streams = []
@@ -65,13 +67,50 @@ class StreamThread:
         """How often the stream has failed of the store that failed most: what ends a JVM fails at every store."""
         return max(sum(stream.status.failures.values()) for stream in self._streams)
 
+    def prepare(self) -> None:
+        """Wait in the background for `start`; from `warm_up` on, with Spark kept warm."""
+        if self._thread.ident is None:
+            self._thread.start()
+
+    def warm_up(self) -> None:
+        """Warm Spark up, in a moment: what works elsewhere comes first. Returns at once."""
+        self._warmth.wanted.set()
+
+    @property
+    def warm(self) -> bool:
+        """Whether it only has to begin."""
+        return self._warmth.there
+
+    @property
+    def works(self) -> bool:
+        """Whether all that waited has been worked off, and what is new is worked on."""
+        return self.status.state in (StreamState.RUNNING, StreamState.REFRESHING)
+
+    @property
+    def lost_its_jvm(self) -> bool:
+        """Whether it has worked, and its JVM is gone for the first time: another one would take it no further.
+
+        One that ends again and again may do so for what it reads, and elsewhere alike.
+        """
+        status = self.status
+        worked = status.batch_ended_at_s is not None and self.failed == 1
+        return worked and status.state is StreamState.ERROR and not self._spark.lives
+
     def start(self) -> None:
         """Begin, in the background."""
-        self._thread.start()
+        self._warmth.left.set()
+        if self._thread.ident is None:
+            self._thread.start()
+
+    @property
+    def begun(self) -> bool:
+        """Whether the stream has been told to begin, and not only to prepare."""
+        return self._warmth.left.is_set()
 
     def request_stop(self) -> None:
         """Ask the thread to stop; returns at once."""
         self._stop.set()
+        self._warmth.left.set()
 
     def join(self, timeout_s: float | None = None) -> None:
         """Wait until the thread has ended. What does not end in time loses its JVM, and then ends.
@@ -100,11 +139,19 @@ class StreamThread:
         if self._thread.ident is not None:
             self._thread.join(timeout_s)
 
+    def _wait_for_start(self) -> None:
+        # With executors elsewhere a session that waits would take cores there that the one at work needs.
+        if self._settings.spark.is_alone:
+            warm_ups = [each.warm_up(self._warmth.left) for each in self._streams]
+            self._warmth.keep(warm_ups, lambda: self._spark.lives)
+        self._warmth.left.wait()
+
     def _run(self) -> None:
         first, *others = self._streams
         with _ONE_AT_A_TIME:
             threads = [threading.Thread(target=each.run, name=f"stream-{each.name}", daemon=True) for each in others]
             try:
+                self._wait_for_start()
                 for thread in threads:
                     thread.start()
                 first.run()

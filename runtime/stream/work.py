@@ -45,6 +45,7 @@ class Work:
         generation: what is worked on.
         sources: where events come from.
         tables: the global tables.
+        begin: where a query without a checkpoint begins with the sources; None for their beginnings.
     """
 
     topology: Topology
@@ -54,6 +55,7 @@ class Work:
     generation: Generation
     sources: Sequence[SourceTopic]
     tables: TableSource
+    begin: Mapping[TopicPartition, int] | None = None
 
     @property
     def results(self) -> Results:
@@ -88,8 +90,7 @@ class Work:
     ) -> StreamQuery:
         """Start in real time, with batches of so many seconds; arguments as for `catch_up`."""
         with translated():
-            events = self.spark.events(list(self.topic_ids), catching_up=False)
-            parts = self._parts(events, joined, narrow, None, self._late_ms)
+            parts = self._parts(self._events(catching_up=False), joined, narrow, None, self._late_ms)
             return self._start(self.results.of_parts(parts, each=True), {"realTime": f"{interval_s} seconds"})
 
     def at_pace(
@@ -129,9 +130,14 @@ class Work:
         """The log of offsets in the query's checkpoint."""
         return OffsetLog(self.generations.directory, self.generation.query)
 
-    def _events(self) -> DataFrame:
+    def _events(self, *, catching_up: bool = True) -> DataFrame:
         with translated():
-            return self.spark.events(list(self.topic_ids), catching_up=True, per_batch=self.store.records_per_batch)
+            return self.spark.events(
+                list(self.topic_ids),
+                catching_up=catching_up,
+                per_batch=self.store.records_per_batch,
+                begin=self.begin,
+            )
 
     def _bounded(
         self,
