@@ -77,8 +77,7 @@ class Components:
         host: where peers reach this instance.
         ready: returns why the instance should get no traffic, or None.
         measures: returns what the instance measures of itself, for `/metrics`.
-        has_stream: returns whether the stream runs here.
-        followed: who begins with it when it ends here.
+        followed: who begins with the stream when it ends here.
         stream_trouble: returns why the stream does not get to work here; None when it does, or is elsewhere.
         nearest: whether a current copy here answers before the active one elsewhere.
         peers: how to talk to the other instances.
@@ -100,7 +99,6 @@ class Components:
     rankings: Mapping[str, RankedView] = field(default_factory=dict)
     parts: Mapping[str, Parts] = field(default_factory=dict)
     measures: Callable[[], Measures] = Measures
-    has_stream: Callable[[], bool] = lambda: False
     followed: Followed = field(default_factory=Followed)
     stream_trouble: Callable[[], str | None] = lambda: None
     nearest: bool = True

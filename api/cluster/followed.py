@@ -21,24 +21,34 @@ class Followed:
     """Tells whoever follows what becomes of the stream. Everything happens in one event loop.
 
     Args:
-        works: returns whether the stream works here.
+        here: returns whether the stream runs here.
+        works: returns whether it works.
     """
 
-    def __init__(self, works: Callable[[], bool] = lambda: False) -> None:
+    def __init__(self, here: Callable[[], bool] = lambda: False, works: Callable[[], bool] = lambda: False) -> None:
+        self._here = here
         self._works = works
+        self._over = False
         self._ready: dict[asyncio.Future[bytes], bool] = {}
 
-    def __bool__(self) -> bool:
-        """Return whether anybody follows."""
-        return bool(self._ready)
+    @property
+    def count(self) -> int:
+        """How many follow."""
+        return len(self._ready)
 
     @property
-    def awaited(self) -> bool:
-        """Whether somebody follows who will be ready, and nobody who is."""
-        return bool(self._ready) and not any(self._ready.values())
+    def nobody_is_ready(self) -> bool:
+        """Whether none of those who follow can begin at once."""
+        return not any(self._ready.values())
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is something to follow: a stream, or its end, for whoever connects anew just then."""
+        return self._here() or self._over
 
     def over(self) -> None:
         """Tell that the stream has ended here, after it has: whoever follows begins."""
+        self._over = True
         self._tell(OVER + b"\n")
 
     def end(self) -> None:
@@ -53,6 +63,8 @@ class Followed:
         """
         told: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._ready[told] = ready
+        if self._over and not self._here():
+            self.over()
         try:
             while not told.done():
                 yield WORKS + b"\n" if self._works() else b"\n"

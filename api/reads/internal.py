@@ -221,10 +221,10 @@ def internal_routes(serving: Serving) -> APIRouter:
 
     @router.get("/stream")
     async def stream(ready: bool = False) -> Response:
-        components = serving.components
-        if not components.has_stream():
+        followed = serving.components.followed
+        if not followed.is_open:
             return Response(status_code=HTTPStatus.CONFLICT)
-        return StreamingResponse(components.followed.lines(ready=ready), media_type=LINES_TYPE)
+        return StreamingResponse(followed.lines(ready=ready), media_type=LINES_TYPE)
 
     @router.get("/instance")
     async def instance() -> Response:

@@ -71,7 +71,7 @@ class HandOver:
         """Hand the stream over when its JVM is gone and another instance follows; until cancelled."""
         while True:
             await asyncio.sleep(_LOOK_EVERY_S)
-            if self._followed and self._stream.lost_its_jvm():
+            if self._followed.count and self._stream.lost_its_jvm():
                 logger.warning("Spark's JVM is gone: the stream is handed over to a standby")
                 await self._end()
                 self._membership.request_rebalance()
@@ -79,9 +79,12 @@ class HandOver:
     async def end(self) -> None:
         """End the stream here, and have whoever follows begin; one that is warming up is waited for."""
         deadline_s = time.monotonic() + _READY_WITHIN_S
-        while self._stream.status is not None and self._followed.awaited and time.monotonic() < deadline_s:
+        while self._waits_for_a_standby() and time.monotonic() < deadline_s:
             await asyncio.sleep(_LOOK_EVERY_S)
         await self._end()
+
+    def _waits_for_a_standby(self) -> bool:
+        return self._stream.status is not None and self._followed.count > 0 and self._followed.nobody_is_ready
 
     async def _end(self) -> None:
         had_stream = self._stream.held
