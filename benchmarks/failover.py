@@ -3,7 +3,8 @@
     .venv/bin/python -m benchmarks.failover
 
 Three instances with default settings and a broker on this machine, 300 reads a second at the instances that stay, no
-second tries, every answer checked. Then the price of a forwarded read over a local one. Takes about four minutes.
+second tries, every answer checked. Then what an instance takes that keeps Spark warm, and the price of a forwarded read
+over a local one. Takes about eight minutes.
 """
 
 from __future__ import annotations
@@ -17,15 +18,24 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
+import psutil
+
 from app.java.spark_class_data import make_spark_class_data
 from benchmarks.figures import Figure, markdown
 from benchmarks.loaded import DEFAULTS
+from benchmarks.process_tree import ProcessTree
 from tests.drivers.deployment import Deployment
 from tests.drivers.instance import Instance
+from tests.drivers.processes import descendants, is_java
 from tests.drivers.reader import latencies_s
-from tests.drivers.sample import PRODUCTS
+from tests.drivers.replicas import Replicas
+from tests.drivers.sample import PRODUCTS, is_shown
+from tests.waiting import wait_until
 
 READS_OF_EACH = 2_000
+_IDLE_S = 20.0
+_WARM = "the stream is ready to take over"
+_BEFORE_IT = ("listening on", "stream: created")
 
 
 def run() -> Iterator[Figure]:
@@ -34,7 +44,9 @@ def run() -> Iterator[Figure]:
     with tempfile.TemporaryDirectory() as directory, Deployment(Path(directory), **DEFAULTS) as deployment:
         for case in cases(deployment):
             yield from measure(deployment, *case)
-        deployment.settle()
+        yield from measure_rolling_restart(deployment)
+        _settle(deployment)
+        yield from measure_standby(deployment)
         yield from measure_forwarding(deployment)
 
 
@@ -43,22 +55,21 @@ def cases(deployment: Deployment) -> Iterator[tuple[str, list[Instance], Callabl
     replicas = deployment.replicas
     for how, end in (("kill -9", replicas.kill), ("SIGTERM", replicas.terminate)):
         for which in ("without", "with"):
-            deployment.settle()
+            _settle(deployment)
             victim = replicas.stream_holder if which == "with" else replicas.others[0]
             stay = [member for member in replicas.members if member is not victim]
-            yield f"{how}, {which} the stream", stay, partial(end, victim)
+            yield f"{how}, {which} the stream", stay, partial(_end, victim, end)
+    _settle(deployment)
+    yield "kill -9 of the stream's JVM", list(replicas.members), _jvm_of(replicas.stream_holder).kill
     for count in (1, 3):
-        deployment.settle()
+        _settle(deployment)
         yield f"add {count}", list(replicas.members), partial(replicas.add, count)
 
 
 def measure(deployment: Deployment, name: str, stay: Sequence[Instance], act: Callable[[], object]) -> Iterator[Figure]:
     """Read while something happens and until all is settled; yield what was noticed."""
     with deployment.reading(stay) as reader:
-        began_s = time.monotonic()
-        act()
-        deployment.wait_until_new_scores_are_shown()
-        shown_s = time.monotonic() - began_s
+        shown_s = _until_shown_s(deployment, act)
         deployment.replicas.wait_until_settled()
     found = reader.readings
     for failure in found.failures[:3]:
@@ -66,6 +77,71 @@ def measure(deployment: Deployment, name: str, stay: Sequence[Instance], act: Ca
     yield Figure(f"{name}: failed reads", "reads", [len(found.failures)], 0)
     yield Figure(f"{name}: longest time without an answer", "ms", [found.longest_gap_s * 1000], 0)
     yield Figure(f"{name}: until new scores are shown", "s", [shown_s])
+
+
+def measure_rolling_restart(deployment: Deployment) -> Iterator[Figure]:
+    """Restart all instances, one after the other, as soon as the one before is ready; the one with the stream first."""
+    _settle(deployment)
+    replicas, shown_s = deployment.replicas, []
+    for member in [replicas.stream_holder, *replicas.others]:
+        shown_s.append(_until_shown_s(deployment, partial(replicas.terminate, member)))
+        replicas.bring_back(member)
+        replicas.wait_until_settled()
+    yield Figure("rolling restart of three: longest until new scores are shown", "s", [max(shown_s)])
+
+
+def measure_standby(deployment: Deployment) -> Iterator[Figure]:
+    """Yield what an instance takes that keeps Spark warm, while nothing happens."""
+    standbys = _standbys(deployment.replicas)
+    if not standbys:
+        return
+    tree = ProcessTree(standbys[0].process.pid)
+    yield Figure("instance that keeps Spark warm", "MB", [tree.pss_mb], 0)
+    before_s, began_s = tree.cpu_s, time.monotonic()
+    time.sleep(_IDLE_S)
+    used = (tree.cpu_s - before_s) / (time.monotonic() - began_s)
+    yield Figure("the same, idle", "% of a core", [100 * used], 1)
+
+
+def _settle(deployment: Deployment) -> None:
+    """Make it three healthy instances, and wait until a standby is warm, where there is one."""
+    deployment.settle()
+    wait_until(
+        lambda: all(map(_is_warm, _standbys(deployment.replicas))),
+        "the standby is warm",
+        every_s=0.5,
+    )
+
+
+def _standbys(replicas: Replicas) -> list[Instance]:
+    hosts = replicas.hosts(replicas.members[0])
+    return [member for member in replicas.members if hosts[member.address].get("streamStandby")]
+
+
+def _is_warm(instance: Instance) -> bool:
+    log = instance.log()
+    return log.rfind(_WARM) > max(map(log.rfind, _BEFORE_IT))
+
+
+def _jvm_of(instance: Instance) -> psutil.Process:
+    return next(filter(is_java, descendants(instance.process.pid)))
+
+
+def _end(victim: Instance, end: Callable[[Instance], object]) -> None:
+    """End an instance, and wait until its JVM has ended as well: until then it may publish another score."""
+    family = descendants(victim.process.pid)
+    end(victim)
+    psutil.wait_procs(family)
+
+
+def _until_shown_s(deployment: Deployment, act: Callable[[], object]) -> float:
+    """Return how long it takes, from before something happens, until a score is shown that was sent after it."""
+    began_s = time.monotonic()
+    act()
+    score = deployment.sample.play()
+    members = deployment.replicas.members
+    wait_until(lambda: all(is_shown(member, score) for member in members), f"score {score} is shown", every_s=0.05)
+    return time.monotonic() - began_s
 
 
 def measure_forwarding(deployment: Deployment) -> Iterator[Figure]:

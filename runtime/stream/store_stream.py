@@ -11,11 +11,11 @@ import logging
 import threading
 import time
 import uuid
-from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from typing import Any, Never
+from typing import Any, Final, Never
 
 from pyspark.sql import DataFrame
 
@@ -42,6 +42,9 @@ from runtime.stream.watched_topics import WatchedTopics
 from runtime.stream.work import Work
 
 logger = logging.getLogger(__name__)
+
+_SHORT_BACKLOG_EVENTS: Final = 100_000
+"""Those of a batch in real time, which whoever had the stream before has published and not committed."""
 
 
 class StoreStream:
@@ -213,10 +216,25 @@ class StoreStream:
         self.wait_for("Spark's first batch")
         while True:
             try:
-                self._catch_up(work)
-                return self.snapshot(work)
+                return self._short_of(work) if self._is_short(work) else self._long_of(work)
             except QueryFailed as error:
                 self._pass_over(work, error)
+
+    def _is_short(self, work: Work) -> bool:
+        """Return whether so little waits that what real time joins hardly changes by it."""
+        done = work.log.done()
+        return done is not None and self.topics.events_after(done.ends) <= _SHORT_BACKLOG_EVENTS
+
+    def _long_of(self, work: Work) -> Snapshot:
+        self._catch_up(work)
+        return self.snapshot(work)
+
+    def _short_of(self, work: Work) -> Snapshot:
+        """Take the snapshot beside the query: new events wait for both."""
+        taken: list[Future[Snapshot]] = []
+        with ThreadPoolExecutor(1, "snapshot") as beside:
+            self._catch_up(work, lambda: taken.append(beside.submit(self.snapshot, work)))
+            return taken[0].result()
 
     def _pass_over(self, work: Work, error: QueryFailed) -> None:
         """Leave the records behind that a query failed on since they cannot be read.
@@ -243,16 +261,22 @@ class StoreStream:
         if not passing.pass_over(self.topics.events()):
             raise error
 
-    def _catch_up(self, work: Work) -> None:
-        """Work off what waits in the source."""
-        started, done = time.monotonic(), 0
-        looked_around_s = started
+    def _catch_up(self, work: Work, started: Callable[[], None] = lambda: None) -> None:
+        """Work off what waits in the source.
+
+        Args:
+            work: the generation.
+            started: called once the query has started: until then its floors and tables are being taken.
+        """
+        began_s, done = time.monotonic(), 0
+        looked_around_s = began_s
         joined = work.tables_in_memory()
         with translated():
             self.upkeep.catching_up(work, joined)
             self._driver.claim(work.generations, work.generation)
         self._choice.checked()
         with running(work.catch_up(joined, self.upkeep.narrow)) as query:
+            started()
             while not query.ended():
                 self.check_stop()
                 self.topics.look()
@@ -262,13 +286,13 @@ class StoreStream:
                 for report in query.reports():
                     self.count(work, report)
                     done += report.rows
-                    rate = done / (time.monotonic() - started)
+                    rate = done / (time.monotonic() - began_s)
                     of = done + report.behind
                     logger.info("catching up: %s of %s events, %s/s", f"{done:,}", f"{of:,}", f"{rate:,.0f}")
             for report in query.reports():
                 self.count(work, report)
                 done += report.rows
-        logger.info("caught up: %s events in %.1f s", f"{done:,}", time.monotonic() - started)
+        logger.info("caught up: %s events in %.1f s", f"{done:,}", time.monotonic() - began_s)
         self.upkeep.caught_up(work, lambda: self.topics.events().begin)
         work.generations.pass_seed(work.generation)
         self._end_sessions(work, joined)
