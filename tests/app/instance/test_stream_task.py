@@ -133,3 +133,60 @@ async def test_the_epoch_is_that_with_which_the_stream_came_and_stays_when_it_ha
     assert (task.standby, task.epoch) == (2, 3)
     await task.stop()
     assert (task.standby, task.epoch) == (0, 3)
+
+
+class _Warm:
+    """A stream thread that does nothing but note what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+        self.begun = self.warm = False
+        self.status = StreamStatus()
+
+    def prepare(self) -> None:
+        self.told.append("prepare")
+
+    def start(self) -> None:
+        self.begun = True
+        self.told.append("start")
+
+    def request_stop(self) -> None:
+        self.told.append("request_stop")
+
+    def join(self) -> None:
+        self.told.append("join")
+
+
+async def test_a_standby_waits_and_begins_on_the_thread_that_is_warm() -> None:
+    threads = [_Warm(), _Warm(), _Warm()]
+    made = iter(threads)
+    task = StreamTask(lambda: next(made))  # type: ignore[arg-type,return-value]  # in place of threads
+    first, second, third = threads
+    task.assign(stream=False, standby=1, epoch=1)
+    await eventually(lambda: first.told == ["prepare"])
+    assert (task.held, task.status, task.trouble(), task.ready) == (False, None, None, False)
+    first.warm = True
+    await eventually(lambda: task.ready)
+    task.take_over(2)
+    await eventually(lambda: task.status is not None)
+    assert (first.told, task.held, task.epoch) == (["prepare", "start"], True, 2)
+
+    # The group takes the stream away, and names it a standby: on a new thread, since the old one's Spark has ended.
+    assert task.assign(stream=False, standby=2, epoch=3)
+    await eventually(lambda: second.told == ["prepare"])
+    assert ("join" in first.told, task.held) == (True, False)
+    # No standby any more.
+    task.assign(stream=False, standby=0, epoch=3)
+    await eventually(lambda: second.told == ["prepare", "request_stop", "join"])
+    task.assign(stream=True, standby=0, epoch=4)
+    await eventually(lambda: third.told == ["start"])
+    await task.stop()
+
+
+async def test_a_standby_that_cannot_have_a_thread_says_so() -> None:
+    task = StreamTask(makes([NO_JAVA] * 100))
+    task.assign(stream=False, standby=1, epoch=1)
+    await eventually(lambda: task.failures() == (1, str(NO_JAVA)))
+    assert not task.held
+    await task.stop()
+    assert task.failures() == (0, "")
