@@ -7,6 +7,8 @@ ended. Whether they are ready they say when they connect, and connect anew when 
 from __future__ import annotations
 
 import asyncio
+import math
+import time
 from collections.abc import AsyncIterator, Callable
 from typing import Final
 
@@ -15,6 +17,8 @@ OVER: Final = b"over"
 WORKS: Final = b"works"
 """The line that says that the stream works here, in real time or at its pace."""
 _EVERY_S: Final = 1.0
+_CONNECTS_ANEW_WITHIN_S: Final = 5.0
+"""Later the stream may be on its way back to here, and whoever comes then is not to begin."""
 
 
 class Followed:
@@ -28,7 +32,7 @@ class Followed:
     def __init__(self, here: Callable[[], bool] = lambda: False, works: Callable[[], bool] = lambda: False) -> None:
         self._here = here
         self._works = works
-        self._over = False
+        self._over_at_s = -math.inf
         self._ready: dict[asyncio.Future[bytes], bool] = {}
 
     @property
@@ -44,11 +48,15 @@ class Followed:
     @property
     def is_open(self) -> bool:
         """Whether there is something to follow: a stream, or its end, for whoever connects anew just then."""
-        return self._here() or self._over
+        return self._here() or self._was_over_just_now
+
+    @property
+    def _was_over_just_now(self) -> bool:
+        return time.monotonic() - self._over_at_s < _CONNECTS_ANEW_WITHIN_S
 
     def over(self) -> None:
         """Tell that the stream has ended here, after it has: whoever follows begins."""
-        self._over = True
+        self._over_at_s = time.monotonic()
         self._tell(OVER + b"\n")
 
     def end(self) -> None:
@@ -63,8 +71,8 @@ class Followed:
         """
         told: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._ready[told] = ready
-        if self._over and not self._here():
-            self.over()
+        if self._was_over_just_now and not self._here():
+            self._tell(OVER + b"\n")
         try:
             while not told.done():
                 yield WORKS + b"\n" if self._works() else b"\n"

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -73,22 +73,43 @@ class HandOver:
             await asyncio.sleep(_LOOK_EVERY_S)
             if self._followed.count and self._stream.lost_its_jvm():
                 logger.warning("Spark's JVM is gone: the stream is handed over to a standby")
-                await self._end()
+                await self._end(self._stream.give_up)
                 self._membership.request_rebalance()
+
+    async def give_up_superseded(self) -> None:
+        """Give the stream up when another driver works on its checkpoint, and the group knows of none; until cancelled.
+
+        Whoever took the stream over may have ended before it told the group.
+        """
+        since: int | None = None
+        while True:
+            await asyncio.sleep(_LOOK_EVERY_S)
+            generation = self._membership.current().generation
+            if not self._stream.superseded():
+                since = None
+            elif since is None:
+                since = generation
+            elif generation > since:
+                # The assignment may be on its way to the stream.
+                await asyncio.sleep(_LOOK_EVERY_S)
+                if self._stream.superseded():
+                    logger.warning("another driver had the stream, and the group knows of none: it is given up here")
+                    await self._stream.give_up()
+                    self._membership.request_rebalance()
 
     async def end(self) -> None:
         """End the stream here, and have whoever follows begin; one that is warming up is waited for."""
         deadline_s = time.monotonic() + _READY_WITHIN_S
         while self._waits_for_a_standby() and time.monotonic() < deadline_s:
             await asyncio.sleep(_LOOK_EVERY_S)
-        await self._end()
+        await self._end(self._stream.stop)
 
     def _waits_for_a_standby(self) -> bool:
         return self._stream.status is not None and self._followed.count > 0 and self._followed.nobody_is_ready
 
-    async def _end(self) -> None:
+    async def _end(self, stop: Callable[[], Awaitable[None]]) -> None:
         had_stream = self._stream.held
-        await self._stream.stop()
+        await stop()
         if had_stream:
             self._followed.over()
 

@@ -180,6 +180,7 @@ class Service:
             asyncio.create_task(self._tasks.look_after(self._membership), name="tasks"),
             asyncio.create_task(self._hand_over.run(), name="stream standby"),
             asyncio.create_task(self._hand_over.give_up_without_jvm(), name="hand-over"),
+            asyncio.create_task(self._hand_over.give_up_superseded(), name="stream that is superseded"),
             asyncio.create_task(self._self_check.run(), name="self-check"),
             asyncio.create_task(self._measures.run(), name="measures"),
         ]

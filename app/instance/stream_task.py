@@ -44,6 +44,7 @@ class StreamTask:
         self._cannot_be_made_since_s: float | None = None
         self._cannot_be_made: tuple[int, str] = (0, "")
         self._failed_at_s = -math.inf
+        self._given_up = 0
         self._turn = asyncio.Lock()
         self._changes: set[asyncio.Task[None]] = set()
 
@@ -88,6 +89,10 @@ class StreamTask:
         """Return whether the stream, which has worked here, stands still without a JVM for the first time."""
         return self._running is not None and self._running.lost_its_jvm
 
+    def superseded(self) -> bool:
+        """Return whether the stream stands still here since another driver works on its checkpoint."""
+        return self._wanted and self._running is not None and self._running.superseded
+
     def failures(self) -> tuple[int, str]:
         """Return how often the stream has failed here, and why it does now; empty while it does not."""
         if self._running is None:
@@ -115,9 +120,12 @@ class StreamTask:
                 group's leader does not know.
 
         Returns:
-            Whether it is taken: not where this instance has taken the stream over since, and the group has yet to know.
+            Whether it is taken: not where this instance has taken the stream over since, or has given it up, and the
+            group has yet to know.
         """
-        if self._wanted and not stream and 0 < epoch < self.epoch:
+        taken_over_since = self._wanted and not stream and epoch < self.epoch
+        given_up_since = stream and epoch <= self._given_up
+        if epoch > 0 and (taken_over_since or given_up_since):
             return False
         if stream:
             self.epoch = epoch
@@ -141,6 +149,11 @@ class StreamTask:
             change = asyncio.create_task(self._change())
             self._changes.add(change)
             change.add_done_callback(self._changes.discard)
+
+    async def give_up(self) -> None:
+        """Stop, and do not take the task again until the group gives it anew."""
+        self._given_up = self.epoch
+        await self.stop()
 
     async def stop(self) -> None:
         """Give the task up and wait until its thread has ended."""

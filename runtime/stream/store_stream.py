@@ -57,6 +57,9 @@ class StoreStream:
         spark: the session.
         stop: set when everything should end.
         letters: writes dead letters, at one of the stores.
+
+    Attributes:
+        superseded: whether another driver works on the checkpoint; it does nothing more.
     """
 
     def __init__(
@@ -93,6 +96,7 @@ class StoreStream:
         )
 
         self._care = care
+        self.superseded = False
 
     def warm_up(self, left: threading.Event) -> WarmUp:
         """Return what has this stream gone through once before it begins.
@@ -145,6 +149,7 @@ class StoreStream:
         except Superseded as error:
             # Whoever has the task now is told by the group; until this one is, it leaves the checkpoint alone.
             logger.error("the stream stopped: %s", error)
+            self.superseded = True
             self.to(StreamState.ERROR, error=str(error))
             self._stop.wait()
         except LeaderboardError as error:

@@ -87,6 +87,11 @@ class StreamThread:
         return self.status.state in (StreamState.RUNNING, StreamState.REFRESHING)
 
     @property
+    def superseded(self) -> bool:
+        """Whether another driver works on a checkpoint of it: it does nothing more there."""
+        return any(stream.superseded for stream in self._streams)
+
+    @property
     def lost_its_jvm(self) -> bool:
         """Whether it has worked, and its JVM is gone for the first time: another one would take it no further.
 

@@ -250,7 +250,7 @@ async def test_an_answer_of_the_group_that_knows_nothing_of_a_take_over_does_not
         assert instance.stream.held
         assert instance.stream.assign(stream=True, standby=0, epoch=EPOCH + 1)
         assert instance.stream.assign(stream=False, standby=1, epoch=EPOCH + 2), "the group knows, and has decided"
-        await eventually(lambda: not instance.stream.held)
+        await eventually(lambda: instance.thread.request_stop.called)
 
 
 @pytest.mark.parametrize("epoch", [0, EPOCH + 1])

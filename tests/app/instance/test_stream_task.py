@@ -190,3 +190,14 @@ async def test_a_standby_that_cannot_have_a_thread_says_so() -> None:
     assert not task.held
     await task.stop()
     assert task.failures() == (0, "")
+
+
+async def test_a_stream_that_was_given_up_does_not_come_back_by_an_assignment_of_before() -> None:
+    task = StreamTask(Mock)
+    assert task.assign(stream=True, standby=0, epoch=3)
+    await eventually(lambda: task.status is not None)
+    await task.give_up()
+    assert not task.assign(stream=True, standby=0, epoch=3), "the group does not know yet"
+    assert not task.held
+    assert task.assign(stream=True, standby=0, epoch=4), "it was given anew"
+    await task.stop()

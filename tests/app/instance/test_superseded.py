@@ -1,0 +1,44 @@
+"""A stream whose checkpoint another driver works on: it is given up where the group knows of no other."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+
+from api.cluster.followed import Followed
+from app.instance.hand_over import HandOver
+from app.instance.stream_task import StreamTask
+from runtime.cluster.host_metadata import ClusterMap
+from tests.drivers.eventually import eventually
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize(
+    ("superseded", "generations", "given_up"), [(True, 1, True), (True, 0, False), (False, 1, False)]
+)
+async def test_it_is_given_up_when_an_assignment_since_knows_of_nobody(
+    *, superseded: bool, generations: int, given_up: bool
+) -> None:
+    group: Any = Mock(current=Mock(return_value=ClusterMap((), 4, generation=4)))
+    thread = Mock(begun=True, superseded=superseded)
+    stream = StreamTask(lambda: thread)
+    stream.assign(stream=True, standby=0, epoch=3)
+    await eventually(lambda: stream.status is not None)
+    looking = asyncio.create_task(HandOver(stream, group, Mock(), Followed(), "file:///x").give_up_superseded())
+    seen = group.current.call_count
+    await eventually(lambda: group.current.call_count >= seen + 2)
+    group.current.return_value = ClusterMap((), 4, generation=4 + generations)
+    if given_up:
+        await eventually(lambda: group.request_rebalance.called)
+        assert not stream.held
+    else:
+        seen = group.current.call_count
+        await eventually(lambda: group.current.call_count >= seen + 5)
+        assert stream.held
+    looking.cancel()
+    await asyncio.wait([looking])
+    await stream.stop()
