@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Self
 
 from app.java.broker import Broker
+from runtime.kafka.connection import KafkaConnection
 from tests.drivers.instance import Instance
 from tests.drivers.reader import Expected, Reader
 from tests.drivers.replicas import Replicas, until
@@ -25,6 +26,9 @@ class Deployment:
         settings: of the instances, without their prefix.
     """
 
+    make_replicas: type[Replicas] = Replicas
+    """Makes the instances."""
+
     def __init__(self, directory: Path, size: int = 3, **settings: object) -> None:
         self._size = size
         self._broker = Broker(directory / "kafka")
@@ -37,7 +41,7 @@ class Deployment:
             self._open.enter_context(self._broker)
             self.sample = Sample(self._broker.connection)
             self.sample.load()
-            replicas = Replicas(self._directory, self._broker.bootstrap_servers, **self._settings)
+            replicas = self.make_replicas(self._directory, self._broker.bootstrap_servers, **self._settings)
             self.replicas = self._open.enter_context(replicas)
             self.replicas.add(self._size)
             for member in self.replicas.members:
@@ -52,6 +56,11 @@ class Deployment:
 
     def __exit__(self, *_: object) -> None:
         self._open.close()
+
+    @property
+    def kafka(self) -> KafkaConnection:
+        """How to connect to the broker."""
+        return self._broker.connection
 
     @contextmanager
     def reading(self, members: Sequence[Instance]) -> Iterator[Reader]:

@@ -24,6 +24,9 @@ class Instance(ServedProcess):
         directory: where it keeps its state and its log.
         bootstrap_servers: Kafka.
         settings: further settings, without their prefix; a checkpoint of its own unless one is given.
+
+    Attributes:
+        advertised: where other instances reach it.
     """
 
     arguments: Sequence[str] = ()
@@ -31,6 +34,7 @@ class Instance(ServedProcess):
 
     def __init__(self, directory: Path, bootstrap_servers: str, **settings: object) -> None:
         super().__init__(directory, int(str(settings.get("PORT") or free_port())), "instance.log")
+        self.advertised = str(settings.get("ADVERTISED") or self.address)
         self._settings = {
             "BOOTSTRAP_SERVERS": bootstrap_servers,
             "HOST": "127.0.0.1",

@@ -26,13 +26,18 @@ class Replicas:
         directory: where they keep state and logs, and the checkpoint that they share.
         bootstrap_servers: Kafka.
         settings: of all of them, without their prefix.
+
+    Attributes:
+        members: those that have been started and not ended.
+        checkpoint: the directory of the checkpoint.
     """
 
     def __init__(self, directory: Path, bootstrap_servers: str, **settings: object) -> None:
         self.members: list[Instance] = []
         self._directory = directory
         self._bootstrap_servers = bootstrap_servers
-        self._settings = {"CHECKPOINT_URI": (directory / "checkpoint").as_uri(), **settings}
+        self.checkpoint = directory / "checkpoint"
+        self._settings = {"CHECKPOINT_URI": self.checkpoint.as_uri(), **settings}
         self._standbys = int(str(settings.get("NUM_STANDBY_REPLICAS", 1)))
         self._names = (f"instance-{number}" for number in itertools.count(1))
 
@@ -97,7 +102,7 @@ class Replicas:
     def stream_holder(self) -> Instance:
         """The member that runs the stream, as the members say."""
         (holder,) = {address for each in self.members for address, host in self.hosts(each).items() if runs(host)}
-        return next(member for member in self.members if member.address == holder)
+        return next(member for member in self.members if member.advertised == holder)
 
     @property
     def others(self) -> list[Instance]:
@@ -105,9 +110,15 @@ class Replicas:
         holder = self.stream_holder
         return [member for member in self.members if member is not holder]
 
+    @property
+    def stream_standbys(self) -> list[Instance]:
+        """The members that keep Spark warm to take the stream over, as the one with the stream says."""
+        hosts = self.hosts(self.stream_holder)
+        return [member for member in self.members if hosts[member.advertised]["streamStandby"]]
+
     def stream_is_held(self) -> bool:
         """Return whether a member runs the stream, as all of them say."""
-        members = {member.address for member in self.members}
+        members = {member.advertised for member in self.members}
         holders = [{address for address, host in self.hosts(each).items() if runs(host)} for each in self.members]
         return all(len(each) == 1 and each <= members for each in holders)
 
@@ -128,7 +139,7 @@ class Replicas:
         standby = [len(host["standby"]) for host in hosts]
         return (
             all(each == maps[0] for each in maps)
-            and maps[0].keys() == {member.address for member in self.members}
+            and maps[0].keys() == {member.advertised for member in self.members}
             and max(active) - min(active) <= 1
             and sum(standby) == min(self._standbys, len(hosts) - 1) * sum(active)
             and sum(map(runs, hosts)) == 1
