@@ -11,9 +11,10 @@ from typing import Final
 _DOUBLE: Final = struct.Struct(">d")
 _64_BITS: Final = struct.Struct(">Q")
 _SIGN: Final = 1 << 63
-_ALL: Final = (1 << 64) - 1
 _NOUGHT: Final = 0x80
 """The first byte of a 0; of other numbers it is as many more, or less, as bytes follow."""
+_SIZES: Final = [bytes((_NOUGHT + size,)) for size in range(9)]
+"""The first bytes of numbers that are not negative, by how many bytes follow."""
 
 
 def falling_double(number: float) -> bytes:
@@ -24,7 +25,7 @@ def falling_double(number: float) -> bytes:
     """
     (bits,) = _64_BITS.unpack(_DOUBLE.pack(number + 0.0))
     # The bits of doubles are in their order, from 0 on; those of negative ones the other way round.
-    return _64_BITS.pack(bits if bits & _SIGN else ~bits & _ALL ^ _SIGN)
+    return _64_BITS.pack(bits if bits & _SIGN else _SIGN - 1 - bits)
 
 
 def rising_integer(number: int) -> bytes:
@@ -37,6 +38,6 @@ def rising_integer(number: int) -> bytes:
     """
     if number >= 0:
         size = (number.bit_length() + 7) >> 3
-        return bytes((_NOUGHT + size,)) + number.to_bytes(size, "big")
+        return _SIZES[size] + number.to_bytes(size, "big")
     size = (number.bit_length() + 7) >> 3
     return bytes((_NOUGHT - size,)) + (number + (1 << 8 * size)).to_bytes(size, "big")

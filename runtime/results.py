@@ -83,13 +83,9 @@ class Made:
         found = dict(headers)
         if "generation" not in found:
             return None
-        try:
-            numbers, offsets = b",".join(_numbers_of(found)), found.get("offsets", b"{}")
-            if _PLAIN_NUMBERS.fullmatch(numbers) and _PLAIN_OFFSETS.fullmatch(offsets):
-                return _Said(b"[%b,%b]" % (numbers, offsets))
-        except (KeyError, TypeError):
-            # One is not there, or null.
-            pass
+        line = _plain_line(found)
+        if line is not None:
+            return _Said(line)
         try:
             return cls(
                 _number(found["generation"]),
@@ -206,6 +202,12 @@ def parse(values: Values, value: bytes, headers: Headers) -> Result:
     return Result(made, found)
 
 
+def stored_unread(values: Values, value: bytes, headers: Headers) -> bytes | None:
+    """Return what a store keeps of a record that is a result at a glance; None when it has to be parsed first."""
+    line = _plain_line(dict(headers)) if values.is_plain(value) else None
+    return None if line is None else b"%b\n%b" % (line, value)
+
+
 def merge(values: Values, held: Result | None, new: Result) -> Result:
     """Return what a store keeps of what it holds and a record that comes; the same for any repeat, in any order.
 
@@ -263,6 +265,22 @@ def made_of(stored: bytes) -> Made:
 def from_stored(values: Values, stored: bytes) -> Result:
     """Return the result that a store keeps."""
     return Result(made_of(stored), values.parse(values_of(stored)))
+
+
+def _plain_line(headers: Mapping[str, bytes]) -> bytes | None:
+    """Return the line of `Made` that headers say as Spark and this module write them; None where they may be others."""
+    try:
+        numbers = b",".join(_numbers_of(headers))
+        if not _PLAIN_NUMBERS.fullmatch(numbers):
+            return None
+        if "offsets" not in headers:
+            # Of a lattice.
+            return b"[%b,{}]" % numbers
+        offsets = headers["offsets"]
+        return b"[%b,%b]" % (numbers, offsets) if _PLAIN_OFFSETS.fullmatch(offsets) else None
+    except (KeyError, TypeError):
+        # One is not there, or null.
+        return None
 
 
 def _number(value: bytes | None) -> int:

@@ -17,6 +17,9 @@ class Listener(Protocol):
     ) -> None:
         """Results were written, by key, or deleted where they are None; `before` has what was there until then."""
 
+    def rows_filled(self, partition: int, keys: Collection[KeyValue]) -> None:
+        """Results were written of a partition that is not ready, since it has never been complete."""
+
     def table_changed(self, table: str, keys: Collection[KeyValue]) -> None:
         """Rows of a table, by the name of its topic, came to exist, have other fields, or were deleted."""
 
@@ -45,6 +48,10 @@ class Followers:
     ) -> None:
         for listener in self.listeners:
             listener.rows_changed(partition, changes, before)
+
+    def rows_filled(self, partition: int, keys: Collection[KeyValue]) -> None:
+        for listener in self.listeners:
+            listener.rows_filled(partition, keys)
 
     def table_changed(self, table: str, keys: Collection[KeyValue]) -> None:
         for listener in self.listeners:

@@ -93,6 +93,8 @@ class ResultCopy(StoreCopy):
         self._freshness = freshness
         self._changes: dict[KeyValue, Result | None] = {}
         self._before: dict[KeyValue, Result | None] = {}
+        # Keys whose results were taken without a look at what they say.
+        self._filled: list[KeyValue] = []
         self._to_store: dict[bytes, bytes | None] = {}
         self._entries: dict[bytes, bool] = {}
         self._added = 0
@@ -224,6 +226,16 @@ class ResultCopy(StoreCopy):
             return
         key, encoded = self._key(record)
         held = self._held(key, encoded)
+        if held is None and self._is_filled_anew and record.value is not None:
+            # In short what follows, for a key that is new: so are nearly all while a store is filled.
+            unread = results.stored_unread(self._values, record.value, record.headers)
+            if unread is not None:
+                self._filled.append(key)
+                self._to_store[encoded] = unread
+                self._added += 1
+                if self._by_part:
+                    self._entries[self._declared.key.turned(key)] = True
+                return
         try:
             new = None if record.value is None else results.parse(self._values, record.value, record.headers)
         except InvalidRecord:
@@ -250,7 +262,13 @@ class ResultCopy(StoreCopy):
                 return None
             if self._maybe_held.is_full or self.restored:
                 self._maybe_held = None
-        return self._stored(encoded)
+        unread = self._to_store.get(encoded)
+        return self._stored(encoded) if unread is None else results.from_stored(self._values, unread)
+
+    @property
+    def _is_filled_anew(self) -> bool:
+        """Whether nobody looks yet at what the results say: the store has never been complete."""
+        return self._window is None and not self.restored and not self.reached
 
     def _store(
         self, key: KeyValue, encoded: bytes, held: Result | None, merged: Result | None, stored: bytes | None
@@ -302,14 +320,17 @@ class ResultCopy(StoreCopy):
         position = self.position if earliest_lacking is None else earliest_lacking.offset
         fill = self._next_fill(position)
         self.store.write(self._to_store, fill._replace(rows=fill.rows + self._added), self._entries)
-        changes, before = self._changes, self._before
+        changes, before, filled = self._changes, self._before, self._filled
         self._discard()
+        if filled:
+            self._listener.rows_filled(self.partition, filled)
         if changes:
             self._listener.rows_changed(self.partition, changes, before)
 
     def _discard(self) -> None:
         # What lacks something goes on lacking it: of a topic that was lost, no record is there to show it again.
         self._changes, self._before, self._to_store, self._entries, self._added = {}, {}, {}, {}, 0
+        self._filled = []
 
     def _keys(self) -> Iterator[KeyValue]:
         return (self._key_type.decode(encoded) for encoded, _ in self.store.scan())

@@ -55,6 +55,7 @@ def partition_for(key: KeyValue, partitions: int) -> int:
     return partition_of_key(str(key).encode(), partitions)
 
 
+@lru_cache(maxsize=65536)
 def partition_by_part(part: KeyValue, partitions: int) -> int:
     """Return the partition of the records whose keys have this part, as `runtime.spark.results` has it for the sink.
 

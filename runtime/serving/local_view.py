@@ -88,6 +88,10 @@ class LocalView(View):
     ) -> None:
         """Follow results that were written, by key, or deleted where they are None; `before` has those until then."""
 
+    def rows_filled(self, partition: int, keys: Collection[KeyValue]) -> None:
+        """Follow results that were written of a partition that is not ready: whatever was made of them is forgotten."""
+        self.rows_changed(partition, dict.fromkeys(keys), {})
+
     @abstractmethod
     def table_changed(self, table: str, keys: Collection[KeyValue]) -> None:
         """Follow rows of a table that came to exist, have other fields, or were deleted."""

@@ -7,9 +7,8 @@ which one it is, and nothing beside them. A million take some 75 MB.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
-from heapq import merge
-from itertools import islice
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from sortedcontainers import SortedList
@@ -21,7 +20,10 @@ _PAST_SECONDS: Final = b"\xff" * (SECOND_BYTES + 1)
 """Behind the bytes of a part, above all keys that begin with it."""
 _RUN: Final = 20_000
 """So many keys are sorted at a time: in some milliseconds."""
-_MERGED: Final = 1_000
+_MARKED: Final = 100
+"""One in so many keys of a run tells how its keys lie."""
+_APART: Final = 100
+"""So many of those lie between two marks: about ten thousand keys, sorted in some milliseconds."""
 SLICE_S: Final = 0.002
 
 
@@ -56,18 +58,17 @@ class Making:
         self.part = part
         self.touched: set[KeyValue] = set()
 
-    def made(self, found: Iterable[bytes | None], slice_s: float = SLICE_S) -> Iterator[SortedList | None]:
+    def made(self, found: Iterable[Sequence[bytes]], slice_s: float = SLICE_S) -> Iterator[SortedList | None]:
         """Yield None after some milliseconds of work each, and the order in the end: without what was touched.
 
         Args:
-            found: the sort keys of all rows, None of those without a place.
+            found: the sort keys of all rows that have a place, those of some rows at a time.
             slice_s: how long the work goes on before something is yielded, in seconds.
         """
         runs: list[list[bytes]] = [[]]
         until_s = time.monotonic() + slice_s
-        for key in found:
-            if key is not None:
-                runs[-1].append(key)
+        for some in found:
+            runs[-1] += some
             if time.monotonic() > until_s:
                 yield None
                 until_s = time.monotonic() + slice_s
@@ -76,7 +77,7 @@ class Making:
                 runs.append([])
         runs[-1].sort()
         keys: list[bytes] = []
-        for some in _some(merge(*runs), _MERGED):
+        for some in _merged(runs):
             keys += some
             yield None
         # What follows is the rest, at once: of a million in a fifth of a second.
@@ -84,6 +85,16 @@ class Making:
         yield SortedList(left)
 
 
-def _some(keys: Iterator[bytes], most: int) -> Iterator[list[bytes]]:
-    while some := list(islice(keys, most)):
+def _merged(runs: Sequence[list[bytes]]) -> Iterator[list[bytes]]:
+    """Yield the keys of sorted runs in their order, some at a time: what lies between two marks is sorted at once.
+
+    To sort what is sorted in parts takes a fifth of the time that `heapq.merge` does.
+    """
+    marks = sorted(key for run in runs for key in run[::_MARKED])[_APART::_APART]
+    begins = [0] * len(runs)
+    for mark in (*marks, None):
+        ends = [len(run) if mark is None else bisect_left(run, mark) for run in runs]
+        some = [key for run, begin, end in zip(runs, begins, ends, strict=True) for key in run[begin:end]]
+        some.sort()
         yield some
+        begins = ends

@@ -36,6 +36,9 @@ logger = logging.getLogger(__name__)
 AT_ONCE: Final = 2_000
 """An order of so many rows is made by who reads it, in some ten milliseconds, when it is not there yet."""
 
+AT_A_TIME: Final = 200
+"""So many rows are read in a millisecond or two."""
+
 
 class NotMade(StateUnusable):
     """An order is being made, of very many rows."""
@@ -77,10 +80,19 @@ class RankedView(LocalView):
         store: what it is declared as; it has a ranking.
         copies: what this instance holds.
         at_once: how many rows an order has at most that a reader makes.
+        at_a_time: of others so many rows are read, and looked up in the table of their second parts, together.
         slice_s: how long the event loop is held to make others, in seconds.
     """
 
-    def __init__(self, store: Store, copies: Copies, *, at_once: int = AT_ONCE, slice_s: float = SLICE_S) -> None:
+    def __init__(
+        self,
+        store: Store,
+        copies: Copies,
+        *,
+        at_once: int = AT_ONCE,
+        at_a_time: int = AT_A_TIME,
+        slice_s: float = SLICE_S,
+    ) -> None:
         super().__init__(store, copies)
         assert store.ranking is not None, "only a ranking has places"
         self._ranking = store.ranking
@@ -93,7 +105,7 @@ class RankedView(LocalView):
         # What says which values count, as the orders that there are have been made with it.
         self._counting: Any = None
         self._partitions: dict[int, _Partition] = {}
-        self._at_once, self._slice_s = at_once, slice_s
+        self._at_once, self._at_a_time, self._slice_s = at_once, at_a_time, slice_s
         self._work = asyncio.Event()
 
     @property
@@ -199,6 +211,9 @@ class RankedView(LocalView):
             if kept is not None and kept.ready:
                 self._move(kept, key, before.get(key), result)
             self._changed(key)
+
+    def rows_filled(self, partition: int, keys: Collection[KeyValue]) -> None:  # noqa: ARG002  # nobody ranks them yet
+        self._version += 1
 
     def table_changed(self, table: str, keys: Collection[KeyValue]) -> None:
         self._version += 1
@@ -346,7 +361,7 @@ class RankedView(LocalView):
             kept.past, end = bounds(self._first.type, first)
             if first not in kept.orders:
                 making = kept.making = Making(first)
-                for order in making.made(self._sort_keys(store, first), self._slice_s):
+                for order in making.made(self._all_sort_keys(store, first), self._slice_s):
                     if order is not None:
                         self._made(kept, making, order)
                         break
@@ -391,28 +406,33 @@ class RankedView(LocalView):
         rows = list(islice(store.scan(*bounds(self._first.type, first)), self._at_once + 1))
         if len(rows) > self._at_once:
             raise NotMade(f"the order of {self._first.name} {first} is yet to be made")
-        order = kept.orders[first] = SortedList(filter(None, self._of_rows(rows)))
+        order = kept.orders[first] = SortedList(self._sort_keys(rows))
         return order
 
     def _is_past(self, kept: _Partition, first: KeyValue) -> bool:
         """Return whether there is an order of a first part if it has a row with a place."""
         return kept.past is None or first_bytes(self._first.type, first) < kept.past
 
-    def _sort_keys(self, store: StateStore, first: KeyValue) -> Iterator[bytes | None]:
-        return self._of_rows(store.scan(*bounds(self._first.type, first)))
+    def _all_sort_keys(self, store: StateStore, first: KeyValue) -> Iterator[list[bytes]]:
+        """Yield the sort keys of the rows with a first part that have a place, those of some rows at a time."""
+        rows = store.scan(*bounds(self._first.type, first))
+        while some := list(islice(rows, self._at_a_time)):
+            yield self._sort_keys(some)
 
-    def _of_rows(self, rows: Iterable[tuple[bytes, bytes]]) -> Iterator[bytes | None]:
-        """Yield the sort keys of stored rows, None where one has no place."""
-        values, place, has_second = self._values.row, self._ranking.place, self._has_second
-        for encoded, stored in rows:
-            # A million of them are read before an order is there.
-            second = second_of(encoded)
-            if not has_second(second):
-                yield None
-                continue
-            found = values(values_of(stored))
-            at = place(self._counted(self._key_type.decode(encoded), found) if self._counting else found)
-            yield None if at is None else at + encoded[-SECOND_BYTES:]
+    def _sort_keys(self, rows: Sequence[tuple[bytes, bytes]]) -> list[bytes]:
+        """Return the sort keys of those of some rows, as a store has them in its order, that have a place."""
+        # A million of them are read before an order is there.
+        values, place = self._values.row, self._ranking.place
+        seconds = [encoded[-SECOND_BYTES:] for encoded, _ in rows]
+        there = {*seconds} if self._second_in is None else self._second_in.those_there(seconds)
+        keys = []
+        for second, (encoded, stored) in zip(seconds, rows, strict=True):
+            if second in there:
+                found = values(values_of(stored))
+                at = place(self._counted(self._key_type.decode(encoded), found) if self._counting else found)
+                if at is not None:
+                    keys.append(at + second)
+        return keys
 
     # One row
 

@@ -147,7 +147,7 @@ class RenderedView(LocalView):
             self._changed(key)
 
     def table_changed(self, table: str, keys: Collection[KeyValue]) -> None:
-        if not self._partitions:
+        if not any(kept.seen for kept in self._partitions.values()):
             # Nothing is rendered, as while a table is read for the first time.
             self._version += 1
             return

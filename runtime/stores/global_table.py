@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, Final, NamedTuple
 
 from runtime.declaration import Table
 from runtime.kafka.partitioner import partition_for
@@ -14,6 +15,9 @@ from runtime.stores.protocol import Fill, StateStore
 from runtime.stores.table_rows import TableRow, certain_fields, is_certain, newest, newest_fields
 
 logger = logging.getLogger(__name__)
+
+_BETWEEN: Final = 2
+"""Rows for each key that are gone through to find some keys. To look one up takes as long as five to ten of them."""
 
 
 class TableChanges(NamedTuple):
@@ -56,6 +60,26 @@ class GlobalTable:
         """Return whether there is a row of a key."""
         value = self._found(key, self._encode(key))
         return value is not None and (is_certain(value) or self.get(key) is not None)
+
+    def those_there(self, keys: Sequence[bytes]) -> Collection[bytes]:
+        """Return those of some keys that have a row.
+
+        Where the table has few others between them, they are found by going through it, which takes a fifth of the
+        time of a look-up each.
+
+        Args:
+            keys: encoded, in their order, each once.
+        """
+        if not keys:
+            return ()
+        decode, most = self.table.key.type.decode, _BETWEEN * len(keys)
+        found: list[tuple[bytes, bytes]] = []
+        for store in self._stores.values():
+            found += islice(store.scan(keys[0], keys[-1] + b"\x00"), most + 1 - len(found))
+        if len(found) > most:
+            return {key for key in keys if self.has(decode(key))}
+        there = {key for key, value in found if is_certain(value) or self.get(decode(key)) is not None}
+        return there.intersection(keys)
 
     def _found(self, key: KeyValue, encoded: bytes) -> bytes | None:
         """Return what a store has of a key, which is all there is of it where that is certain."""

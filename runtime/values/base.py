@@ -159,6 +159,10 @@ class Values(ABC):
             InvalidRecord: it cannot be used.
         """
 
+    def is_plain(self, value: bytes) -> bool:  # noqa: ARG002
+        """Return whether a result record's value is one at a glance: then `parse` takes it. By default none is."""
+        return False
+
     @abstractmethod
     def to_json(self, values: Any) -> bytes:
         """Return such values as a result record's value, as Spark writes it."""
@@ -208,6 +212,9 @@ class Value(ABC):
 
     names_topic: ClassVar[bool] = False
     """Whether `part` says of which topic a row's record is, by the column `TOPIC_ID`."""
+
+    plain: ClassVar[bytes | None] = None
+    """A pattern of its JSON as Spark writes it: `check` takes all that matches it. None: each has to be checked."""
 
     # Spark
 

@@ -53,6 +53,7 @@ class Laps:
     Args:
         partitions: how many the store has.
         at_once: how many laps an order has at most that a reader makes.
+        at_a_time: how many laps are read together for others.
 
     Attributes:
         instance: the instance.
@@ -61,10 +62,10 @@ class Laps:
         names: by table and id.
     """
 
-    def __init__(self, partitions: int = 2, at_once: int = 2) -> None:
+    def __init__(self, partitions: int = 2, at_once: int = 2, at_a_time: int = 1) -> None:
         self.instance = InMemory(LAP_TIMES, partitions)
         self.copies: Copies = self.instance.copies
-        self.ranked = RankedView(LAP_TIMES.store(LAPS), self.copies, at_once=at_once, slice_s=0.0)
+        self.ranked = RankedView(LAP_TIMES.store(LAPS), self.copies, at_once=at_once, at_a_time=at_a_time, slice_s=0.0)
         self.copies.follow(LAPS, self.ranked)
         for partition in range(partitions):
             self.ranked.partition_ready(partition)

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from runtime.errors import StateUnusable
+from runtime.keys import Int64
 from tests.drivers.tables import FailingStore, TableDriver, TableTopic, Written
 
 PARTITIONS = range(3)
@@ -113,6 +114,14 @@ class TableMachine(RuleBasedStateMachine):
         assert set(self.driver.table.keys()) == self.expected().keys()
         assert self.driver.table.count() == len(self.expected())
         assert self.driver.table.known_count() in (None, len(self.expected()))
+
+    @invariant()
+    def those_of_some_keys_that_are_there_are_found(self) -> None:
+        encoded = [Int64.encode(row_id) for row_id in IDS]
+        # All of them, and two with others between.
+        for keys in (encoded, [encoded[0], encoded[-1]], []):
+            there = {key for key in keys if Int64.decode(key) in self.expected()}
+            assert {*self.driver.table.those_there(keys)} == there
 
     @invariant()
     def changes_are_counted_and_told(self) -> None:

@@ -23,6 +23,13 @@ KEPT: Final = 3
 _PART: Final = "struct<score: double, neg_timestamp: bigint, neg_partition: int, neg_offset: bigint, topic: string>"
 _WRITTEN: Final = "struct<score: double, timestamp: bigint, partition: int, offset: bigint, topic: string>"
 
+_WHOLE: Final = rb"(?:0|-?[1-9][0-9]{0,17})"
+_PLAIN: Final = (
+    rb'\{"score":-?(?:0|[1-9][0-9]{0,16})[.][0-9]{1,17}(?:E-?[0-9]{1,2})?,"timestamp":N,"partition":N,"offset":N,'
+    rb'"topic":"[!#-\[\]-~]*"\}'
+).replace(b"N", _WHOLE)
+"""A score as Spark writes it. A restore of millions takes them without reading each."""
+
 
 class Best(NamedTuple):
     """A score of a player; compares by all fields, so that a set of them holds a repeat once.
@@ -67,6 +74,7 @@ class Bests(Value):
     listed: ClassVar[bool] = True
     names_topic: ClassVar[bool] = True
     tells_change: ClassVar[bool] = True
+    plain: ClassVar[bytes | None] = rb"\[(?:S(?:,S)*)?\]".replace(b"S", _PLAIN)
 
     # Spark
 

@@ -6,6 +6,7 @@ import gc
 import json
 import tracemalloc
 from collections.abc import Callable, Iterator
+from random import Random
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from runtime.serving.ranked_view import NotMade
 from tests.drivers.laps import CIRCUITS, DRIVERS, Laps
 
 CIRCUIT = 1
+SEED = 20261127
 MANY = 8
 
 Change = Callable[[Laps], None]
@@ -40,9 +42,9 @@ CHANGES: dict[str, Change] = {
 }
 
 
-def many_laps() -> Laps:
-    """Return a circuit with many laps, whose order is in the background's care."""
-    laps = Laps(partitions=1)
+def many_laps(at_a_time: int = 1) -> Laps:
+    """Return a circuit with many laps, whose order is in the background's care; so many are read together."""
+    laps = Laps(partitions=1, at_a_time=at_a_time)
     for circuit in range(3):
         laps.name(CIRCUITS, circuit, f"circuit {circuit}")
     for driver in (*range(MANY), 20):
@@ -74,12 +76,13 @@ def shown(laps: Laps, circuit: int) -> list[dict[str, Any]]:
     return [] if page is None else json.loads(page.rows)
 
 
+@pytest.mark.parametrize("at_a_time", [1, 3])
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_what_changes_while_an_order_is_made_is_in_it_whenever_it_comes(change: Change) -> None:
-    many = sum(1 for _ in steps_of(many_laps()))
-    assert many > MANY
+def test_what_changes_while_an_order_is_made_is_in_it_whenever_it_comes(change: Change, at_a_time: int) -> None:
+    many = sum(1 for _ in steps_of(many_laps(at_a_time)))
+    assert many > MANY / at_a_time
     for before in range(many):
-        laps = many_laps()
+        laps = many_laps(at_a_time)
         for step, _ in enumerate(steps_of(laps)):
             if step == before:
                 change(laps)
@@ -147,6 +150,18 @@ def test_rows_in_the_order_of_their_keys_say_where_they_stand(laps: Laps) -> Non
     assert laps.ranked.count([0]) == laps.ranked.shown()[0] == len(every)
 
 
+def test_an_order_of_many_runs_is_in_the_order_of_its_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("_RUN", "_MARKED", "_APART"):
+        monkeypatch.setattr(f"runtime.serving.orders.{name}", {"_RUN": 50, "_MARKED": 4, "_APART": 3}[name])
+    seeded = Random(SEED)
+    for many in (0, 1, 49, 50, 51, 1000):
+        # Some stand where they came, as those of a topic do whose scores rise.
+        keys = [sort_key(falling_double(seeded.choice([-at, seeded.randrange(many)])), at) for at in range(many)]
+        *_, order = Making(1).made(keys[at : at + 7] for at in range(0, many, 7))
+        assert order is not None
+        assert list(order) == sorted(keys)
+
+
 def test_a_key_takes_no_more_than_eighty_bytes_in_its_order() -> None:
     many = 100_000
 
@@ -158,7 +173,7 @@ def test_a_key_takes_no_more_than_eighty_bytes_in_its_order() -> None:
 
     gc.collect()
     tracemalloc.start()
-    *_, order = Making(1).made(keys())
+    *_, order = Making(1).made([[*keys()]])
     gc.collect()
     taken, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()

@@ -89,7 +89,34 @@ def test_bytes_that_are_no_bests_are_refused(value: bytes) -> None:
         PERSONAL_BEST.record.parse(value)
 
 
+# As Spark writes a score, and as it does not.
+SPELLED = [b"1.0", b"-0.0", b"0.5", b"1.0E10", b"1.797693134862315E99", b"1E5", b"1.0E400", b"01.0", b"1", b"NaN", b""]
+
+
+@given(
+    st.lists(st.sampled_from(SPELLED), max_size=4),
+    st.sampled_from([b"0", b"-1", b"01", b"1795804796566", b"9223372036854775808", b"1.0", b"null"]),
+    st.sampled_from([b"6607df71-a4a9", b"", b"a\\u0041", b'a"b', b"\xff", b"\xc3\xa4", b" "]),
+    st.sampled_from([b"", b" ", b"]", b","]),
+)
+def test_what_is_plain_is_taken(scores: list[bytes], number: bytes, topic: bytes, behind: bytes) -> None:
+    best = b'{"score":%b,"timestamp":%b,"partition":0,"offset":%b,"topic":"%b"}'
+    value = b'{"best":[%b]%b}' % (b",".join(best % (score, number, number, topic) for score in scores), behind)
+    if PERSONAL_BEST.record.is_plain(value):
+        parsed = PERSONAL_BEST.record.parse(value)
+        assert [each.score for each in parsed["best"]] == [*map(float, scores)]
+
+
 # Spark
+
+
+def test_what_spark_writes_is_plain(spark: Spark) -> None:
+    scores = numbered(Score(score, player) for player in range(3) for score in (5.0, -1.5, 1e10, 1e-9, 0.1 + 0.2, -0.0))
+    records = on_frames(spark).records([(s.value, s.partition, s.offset, s.at_ms) for s in scores])
+    assert len(records) == 3
+    for _, value, _ in records:
+        assert value is not None
+        assert PERSONAL_BEST.record.is_plain(value), value
 
 
 @pytest.mark.parametrize("scores", [[1.0, 9.0, 9.0, 3.0, -0.0, 0.0, None, 7.5], [2.0, 1.0], [None, None]])
