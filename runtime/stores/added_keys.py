@@ -6,7 +6,7 @@ from typing import Final
 
 _SLOTS: Final = 1 << 24
 """A bit each, of which a key has two. Keys that share both with others are told apart by a look-up: of 1,000,000 keys
-one of two hundred. While a store is filled, one takes ten times as long as at other times."""
+one of two hundred."""
 _OTHER: Final = 32
 """The bits of a key's hash from here on say which the second one is."""
 
