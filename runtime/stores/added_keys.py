@@ -5,10 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 _SLOTS: Final = 1 << 24
-"""A bit each, of which a key has two. Keys that share both with others are told apart by a look-up: of 1,000,000 keys
-one of two hundred."""
-_OTHER: Final = 32
-"""The bits of a key's hash from here on say which the second one is."""
+"""A bit each. Keys that share one are told apart by a look-up: with 1,000,000 keys that is one of thirty-two."""
 
 
 class AddedKeys:
@@ -30,12 +27,11 @@ class AddedKeys:
     def add(self, key: bytes) -> bool:
         """Add a key; return whether it may have been added before."""
         slots = self._slots = self._slots or bytearray(_SLOTS // 8)
-        hashed, was_added = hash(key), True
-        for slot in (hashed & _SLOTS - 1, hashed >> _OTHER & _SLOTS - 1):
-            byte, bit = slot >> 3, 1 << (slot & 7)
-            if not slots[byte] & bit:
-                slots[byte] |= bit
-                self._left -= 1
-                was_added = False
+        slot = hash(key) & _SLOTS - 1
+        byte, bit = slot >> 3, 1 << (slot & 7)
+        if slots[byte] & bit:
+            return True
+        slots[byte] |= bit
+        self._left -= 1
         self.is_full = self._left < 0
-        return was_added
+        return False
