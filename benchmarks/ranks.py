@@ -1,4 +1,5 @@
-"""How ranks do: a million players of one product, from a backlog, restored, read one by one, and how fresh.
+"""How ranks do: a million players of one product, from a backlog, restored, read one by one, and how fresh; and the
+usual backlog with ranks and without.
 
     .venv/bin/python -m benchmarks.ranks
 
@@ -11,18 +12,21 @@ import asyncio
 import json
 import multiprocessing
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from random import Random
 
 import httpx
+import pyarrow as pa
 import uvloop
 
+from benchmarks.drain import drained
 from benchmarks.figures import Figure, markdown, p50_and_p99
 from benchmarks.freshness import SECONDS, WARM_UP_S, shown_after_ms
-from benchmarks.load import SEED, SENDERS, send_chunks, sending
-from benchmarks.loaded import DEFAULTS, LOOK_EVERY_S, installed
+from benchmarks.load import SEED, SENDERS, Load, send_chunks, sending
+from benchmarks.loaded import DEFAULTS, LOOK_EVERY_S, Loaded, installed
 from benchmarks.process_tree import ProcessTree
 from runtime.kafka.connection import KafkaConnection
 from runtime.kafka.topics import create_missing, inputs_of, outputs_of
@@ -34,6 +38,7 @@ from topology.leaderboard.board import leaderboard
 from topology.leaderboard.topics import SCORE_EVENTS
 
 PLAYERS = 1_000_000
+BACKLOG = Load()
 RATE = 500
 READS = 2_000
 QUIET_S = 30.0
@@ -109,6 +114,17 @@ def run() -> Iterator[Figure]:
         yield Figure(f"a second instance, {PLAYERS:,} players ranked", "s", [time.monotonic() - began_s])
         yield Figure("instance without the stream", "MB", [ProcessTree(other.process.pid).pss_mb], 0)
 
+    players = _players_of(BACKLOG)
+    for ranks in ("false", "true"):
+        with Loaded(BACKLOG, RANKS=ranks) as system:
+            began_s = time.monotonic()
+            taken = drained(system, system.start)
+            what = f"{BACKLOG.events:,} events on {len(players):,} products, RANKS={ranks}"
+            yield Figure(f"{what}: process start to exact boards", "s", [taken.exact_s])
+            if ranks == "true":
+                _wait_until_all_hold_a_rank(system.replicas.members[0], players)
+                yield Figure(f"{what}: to the last rank", "s", [time.monotonic() - began_s])
+
 
 @contextmanager
 def _started() -> Iterator[tuple[KafkaConnection, Replicas]]:
@@ -124,6 +140,27 @@ def _started() -> Iterator[tuple[KafkaConnection, Replicas]]:
             pool.starmap(_send, [(broker.connection, part) for part in range(SENDERS)])
         with Replicas(directory, broker.bootstrap_servers, RANKS="true", **DEFAULTS) as replicas:
             yield broker.connection, replicas
+
+
+def _players_of(load: Load) -> dict[int, int]:
+    """Return how many players each product has that there are events of."""
+    shares = (load.scores(load.events // SENDERS, part) for part in range(SENDERS))
+    products, players = zip(*((chunk.products, chunk.players) for chunk in chain.from_iterable(shares)), strict=True)
+    events = pa.table({"product": pa.chunked_array(products), "player": pa.chunked_array(players)})
+    counted = events.group_by("product").aggregate([("player", "count_distinct")])
+    counts = (counted[name].to_pylist() for name in ("product", "player_count_distinct"))
+    return dict(zip(*counts, strict=True))
+
+
+def _wait_until_all_hold_a_rank(instance: Instance, players: Mapping[int, int]) -> None:
+    """Wait until each product has ranked all of its players. One that has goes on having them."""
+    for product, count in players.items():
+        path = f"/leaderboard/{product}/players/count"
+        wait_until(
+            lambda path=path, count=count: instance.json_of(path) == count,  # type: ignore[misc]
+            f"all players of product {product} are ranked",
+            every_s=LOOK_EVERY_S,
+        )
 
 
 def _event(score: int, product: int, player: int) -> bytes:

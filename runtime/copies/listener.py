@@ -15,7 +15,10 @@ class Listener(Protocol):
     def rows_changed(
         self, partition: int, changes: Mapping[KeyValue, Result | None], before: Mapping[KeyValue, Result | None]
     ) -> None:
-        """Results were written, by key, or deleted where they are None; `before` has what was there until then."""
+        """Results were written, by key, or deleted where they are None.
+
+        Of a store that has a ranking, `before` has what was there until then.
+        """
 
     def rows_filled(self, partition: int, keys: Collection[KeyValue]) -> None:
         """Results were written of a partition that is not ready, since it has never been complete."""

@@ -88,6 +88,7 @@ class ResultCopy(StoreCopy):
         self._declared = declared
         self._window = declared.window
         self._by_part = declared.by_part
+        self._keeps_before = declared.ranking is not None
         self._key_type = declared.row_key
         self._listener = listener
         self._freshness = freshness
@@ -282,7 +283,8 @@ class ResultCopy(StoreCopy):
             merged: the result as it is now.
             stored: that as the store keeps it.
         """
-        self._before.setdefault(key, held)
+        if self._keeps_before:
+            self._before.setdefault(key, held)
         self._changes[key] = merged
         self._to_store[encoded] = stored
         self._added += (held is None) - (merged is None)

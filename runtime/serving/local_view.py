@@ -86,7 +86,7 @@ class LocalView(View):
     def rows_changed(
         self, partition: int, changes: Mapping[KeyValue, Result | None], before: Mapping[KeyValue, Result | None]
     ) -> None:
-        """Follow results that were written, by key, or deleted where they are None; `before` has those until then."""
+        """Follow results that were written, by key, or deleted where they are None; see `runtime.copies.listener`."""
 
     def rows_filled(self, partition: int, keys: Collection[KeyValue]) -> None:
         """Follow results that were written of a partition that is not ready: whatever was made of them is forgotten."""

@@ -464,19 +464,21 @@ class RankedView(LocalView):
     def _shown(self, first: KeyValue, order: SortedList, start: int, end: int) -> list[Any]:
         """Return what is shown of the rows at some positions. To make JSON of all at once takes half as long."""
         keys: Sequence[bytes] = list(order.islice(start, min(end, len(order))))
-        pairs = [KeyPair(first, second_of(key)) for key in keys]
-        store = self._stores[self.partition_for(KeyPair(first, 0))]
+        store, begin = self._stores[self.partition_for(KeyPair(first, 0))], first_bytes(self._first.type, first)
+        stored = store.get_each([begin + key[-SECOND_BYTES:] for key in keys])
         self._lookups.begin()
+        values, show, tables = self._values.row, self._ranking.show, self._lookups.tables
+        first_name, second_name, shared_bytes = self._first.name, self._second.name, self._ranking.shared_bytes
         shown, shared, level = [], 0, b""
-        stored = store.get_each([self._key_type.encode(pair) for pair in pairs])
-        for position, (key, pair, value) in enumerate(zip(keys, pairs, stored, strict=True), start):
+        for position, (key, value) in enumerate(zip(keys, stored, strict=True), start):
             assert value is not None, "what has a place is in the store"
-            if key[: self._ranking.shared_bytes] != level or not shared:
-                level = key[: self._ranking.shared_bytes]
+            if key[:shared_bytes] != level or not shared:
+                level = key[:shared_bytes]
                 shared = 1 + (order.bisect_left(level) if position == start else position)
-            row = self._row(pair, self._counted(pair, self._values.row(values_of(value))))
-            standing = Standing(position + 1, shared, len(order))
-            shown.append(self._ranking.show(row, standing, self._lookups.tables))
+            second = second_of(key)
+            counted = self._counted(KeyPair(first, second), values(values_of(value)))
+            row = {first_name: first, second_name: second, **counted}
+            shown.append(show(row, Standing(position + 1, shared, len(order)), tables))
         return shown
 
 
