@@ -105,7 +105,8 @@ class HandOver:
         await self._end(self._stream.stop)
 
     def _waits_for_a_standby(self) -> bool:
-        return self._stream.status is not None and self._followed.count > 0 and self._followed.nobody_is_ready
+        # Nobody warms up before the stream works here.
+        return self._stream.works() and self._followed.count > 0 and self._followed.nobody_is_ready
 
     async def _end(self, stop: Callable[[], Awaitable[None]]) -> None:
         had_stream = self._stream.held

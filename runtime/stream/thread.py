@@ -78,8 +78,8 @@ class StreamThread:
 
     @property
     def warm(self) -> bool:
-        """Whether it only has to begin."""
-        return self._warmth.there
+        """Whether nothing more will be ready for its beginning than there is."""
+        return self._warmth.there or not self._settings.spark.is_alone
 
     @property
     def works(self) -> bool:

@@ -52,6 +52,7 @@ class Thread:
 
     begun: bool = False
     warm: bool = False
+    works: bool = True
     lost_its_jvm: bool = False
     wanted: int = 0
     status: StreamStatus = field(default_factory=StreamStatus)
@@ -287,13 +288,20 @@ async def test_a_stop_waits_for_a_standby_that_is_warming_up() -> None:
         await has_begun(instance)
 
 
-@pytest.mark.parametrize("follows", [True, False], ids=["one who never gets ready", "nobody"])
-async def test_a_stop_does_not_wait_for_ever(follows: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hand_over, "_READY_WITHIN_S", 0.5 if follows else 1000.0)
+@pytest.mark.parametrize(
+    ("place", "works", "within_s"),
+    [(1, True, 0.5), (2, True, 1000.0), (1, False, 1000.0)],
+    ids=["for one who never gets ready", "for nobody", "while nobody warms up yet"],
+)
+async def test_a_stop_does_not_wait_for_ever(
+    place: int, within_s: float, monkeypatch: pytest.MonkeyPatch, *, works: bool
+) -> None:
+    monkeypatch.setattr(hand_over, "_READY_WITHIN_S", within_s)
     holder = Instance.of(free_host())
-    async with served(holder.followed) as host, standby(host, place=1 if follows else 2):
+    holder.thread.works = works
+    async with served(holder.followed) as host, standby(host, place=place):
         holder.stream.assign(stream=True, standby=0, epoch=EPOCH)
-        await eventually(lambda: holder.thread.begun and (holder.followed.count > 0) == follows)
+        await eventually(lambda: holder.thread.begun and holder.followed.count == (place == 1))
         await asyncio.wait_for(holder.hand_over.end(), 10)
         assert not holder.stream.held
 
