@@ -127,3 +127,7 @@ SEVERAL = word_count("several")
 
 IN_WINDOWS = words_in_windows("windowed")
 """For instances, which are told the name of a value."""
+
+
+CUT_OFF = word_count("cut-off")
+"""The same."""
