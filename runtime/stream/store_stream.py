@@ -71,8 +71,10 @@ class StoreStream:
         stop: threading.Event,
         letters: DeadLetters | None,
     ) -> None:
+        self.superseded = False
         self._settings = settings
         self._topology = settings.topology
+        self._care = care
         self._store = care.store
         self._tables = care.tables
         self.freshness = care.freshness
@@ -94,9 +96,6 @@ class StoreStream:
         self._choice = Choice(
             settings, care, upkeep, spark, self.topics, self._failures, self._driver, self.check_stop, self.wait_for
         )
-
-        self._care = care
-        self.superseded = False
 
     def warm_up(self, left: threading.Event) -> WarmUp:
         """Return what has this stream gone through once before it begins.
