@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Awaitable, Callable
 from typing import Final
@@ -31,6 +32,8 @@ _ASK_AGAIN_AFTER_S: Final = 0.5
 _READY_WITHIN_S: Final = 20.0
 """How long a stop waits for a standby that is warming up: the stream goes on meanwhile. Who ends this process before
 that loses nothing by it."""
+_GROUP_IS_ASKED_AFTER_S: Final = 30.0
+"""By then the group mostly knows who has the stream, or that nobody has."""
 _ONE_AT_A_TIME: Final = frozenset({"file", "hdfs"})
 """Where a file that must not exist is made by one of those who try at once. A driver's number is such a file."""
 
@@ -79,16 +82,21 @@ class HandOver:
     async def give_up_superseded(self) -> None:
         """Give the stream up when another driver works on its checkpoint, and the group knows of none; until cancelled.
 
-        Whoever took the stream over may have ended before it told the group.
+        Whoever took the stream over may have ended before it told the group, which is asked if it does not say by
+        itself.
         """
         since: int | None = None
+        ask_at_s = math.inf
         while True:
             await asyncio.sleep(_LOOK_EVERY_S)
             generation = self._membership.current().generation
             if not self._stream.superseded():
                 since = None
             elif since is None:
-                since = generation
+                since, ask_at_s = generation, time.monotonic() + _GROUP_IS_ASKED_AFTER_S
+            elif generation == since and time.monotonic() > ask_at_s:
+                ask_at_s = math.inf
+                self._membership.request_rebalance()
             elif generation > since:
                 # The assignment may be on its way to the stream.
                 await asyncio.sleep(_LOOK_EVERY_S)

@@ -9,6 +9,7 @@ from unittest.mock import Mock
 import pytest
 
 from api.cluster.followed import Followed
+from app.instance import hand_over
 from app.instance.hand_over import HandOver
 from app.instance.stream_task import StreamTask
 from runtime.cluster.host_metadata import ClusterMap
@@ -39,6 +40,24 @@ async def test_it_is_given_up_when_an_assignment_since_knows_of_nobody(
         seen = group.current.call_count
         await eventually(lambda: group.current.call_count >= seen + 5)
         assert stream.held
+    looking.cancel()
+    await asyncio.wait([looking])
+    await stream.stop()
+
+
+async def test_the_group_is_asked_when_it_does_not_say_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hand_over, "_GROUP_IS_ASKED_AFTER_S", 0.01)
+    group: Any = Mock(current=Mock(return_value=ClusterMap((), 4, generation=4)))
+    thread = Mock(begun=True, superseded=True)
+    stream = StreamTask(lambda: thread)
+    stream.assign(stream=True, standby=0, epoch=3)
+    await eventually(lambda: stream.status is not None)
+    looking = asyncio.create_task(HandOver(stream, group, Mock(), Followed(), "file:///x").give_up_superseded())
+    await eventually(lambda: group.request_rebalance.called)
+    seen = group.current.call_count
+    await eventually(lambda: group.current.call_count >= seen + 3)
+    assert group.request_rebalance.call_count == 1
+    assert stream.held
     looking.cancel()
     await asyncio.wait([looking])
     await stream.stop()
