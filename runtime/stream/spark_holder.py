@@ -22,6 +22,10 @@ class SparkHolder:
     Args:
         settings: how Spark runs.
         stores: how many queries run in it at once.
+
+    Attributes:
+        session: the one that is open.
+        opened: how many there have been.
     """
 
     def __init__(self, settings: SparkSettings, stores: int) -> None:
@@ -31,6 +35,7 @@ class SparkHolder:
         self._failing: set[str] = set()
         self._result_partitions: dict[str, int] = {}
         self.session: Spark | None = None
+        self.opened = 0
         self.beside: Final = threading.Lock()
         """Held by a job beside the queries: two at once would take slots that the next batch of a query needs."""
 
@@ -63,6 +68,7 @@ class SparkHolder:
             if self.session is None:
                 started = time.monotonic()
                 self.session = Spark(self._settings, slots, SHUFFLE_PARTITIONS, both_compilers=both_compilers)
+                self.opened += 1
                 logger.info("Spark started in %.1f s with %d slots", time.monotonic() - started, slots)
             return self.session
 

@@ -98,7 +98,7 @@ class StreamThread:
         One that ends again and again may do so for what it reads, and elsewhere alike.
         """
         status = self.status
-        worked = status.batch_ended_at_s is not None and self.failed == 1
+        worked = status.batch_ended_at_s is not None and self._spark.opened == 1
         return worked and status.state is StreamState.ERROR and not self._spark.lives
 
     def start(self) -> None:
