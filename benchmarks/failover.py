@@ -13,11 +13,15 @@ import asyncio
 import statistics
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
+import httpx
 import psutil
 
 from app.java.spark_class_data import make_spark_class_data
@@ -80,14 +84,41 @@ def measure(deployment: Deployment, name: str, stay: Sequence[Instance], act: Ca
 
 
 def measure_rolling_restart(deployment: Deployment) -> Iterator[Figure]:
-    """Restart all instances, one after the other, as soon as the one before is ready; the one with the stream first."""
+    """Restart all instances, one after the other, as soon as the one before is ready; the one with the stream first.
+
+    Meanwhile a score is sent, and the next one when it is shown: the longest wait is what players see.
+    """
     _settle(deployment)
-    replicas, shown_s = deployment.replicas, []
-    for member in [replicas.stream_holder, *replicas.others]:
-        shown_s.append(_until_shown_s(deployment, partial(replicas.terminate, member)))
-        replicas.bring_back(member)
-        replicas.wait_until_settled()
-    yield Figure("rolling restart of three: longest until new scores are shown", "s", [max(shown_s)])
+    replicas = deployment.replicas
+    with ThreadPoolExecutor(1) as beside:
+        restarted = threading.Event()
+        waits = beside.submit(_waits_s, deployment, restarted)
+        try:
+            for member in [replicas.stream_holder, *replicas.others]:
+                replicas.terminate(member)
+                replicas.bring_back(member)
+                replicas.wait_until_settled()
+        finally:
+            restarted.set()
+        yield Figure("rolling restart of three: longest until a new score is shown", "s", [max(waits.result())])
+
+
+def _waits_s(deployment: Deployment, end: threading.Event) -> list[float]:
+    """Return how long each of some scores takes until one instance shows it, sent one after the other until the end."""
+    found = []
+    while not end.is_set():
+        began_s, score = time.monotonic(), deployment.sample.play()
+        wait_until(partial(_is_shown_by_any, deployment.replicas, score), f"score {score} is shown", every_s=0.02)
+        found.append(time.monotonic() - began_s)
+    return found
+
+
+def _is_shown_by_any(replicas: Replicas, score: float) -> bool:
+    for member in list(replicas.members):
+        # One that is just ending, or starting, does not answer.
+        with suppress(httpx.HTTPError):
+            return is_shown(member, score)
+    return False
 
 
 def measure_standby(deployment: Deployment) -> Iterator[Figure]:
