@@ -11,6 +11,7 @@ from unittest.mock import Mock
 
 import pytest
 
+from api.cluster import followed as followed_module
 from api.cluster.followed import Followed
 from api.cluster.stream_link import StreamLink
 from api.http.auth import Tokens
@@ -30,6 +31,13 @@ pytestmark = pytest.mark.anyio
 EPOCH = 3
 TOKENS = Tokens(peer=("a-token-of-peers-0123456789",))
 ANSWER = b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ntransfer-encoding: chunked\r\n\r\n6\r\nworks\n\r\n"
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hand_over, "_LOOK_EVERY_S", 0.01)
+    monkeypatch.setattr(hand_over, "_ASK_AGAIN_AFTER_S", 0.02)
+    monkeypatch.setattr(followed_module, "_EVERY_S", 0.05)
 
 
 @dataclass
@@ -207,11 +215,7 @@ async def test_a_holder_that_breaks_the_connection_and_listens_is_followed_again
         assert not instance.thread.begun
 
 
-async def test_a_holder_that_was_never_reached_is_not_taken_for_one_that_has_ended(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(hand_over, "_ASK_AGAIN_AFTER_S", 0.001)
-    monkeypatch.setattr(hand_over, "_LOOK_EVERY_S", 0.001)
+async def test_a_holder_that_was_never_reached_is_not_taken_for_one_that_has_ended() -> None:
     async with standby(free_host()) as instance:
         follow = instance.link.follow = Mock(side_effect=instance.link.follow)  # type: ignore[method-assign]
         await eventually(lambda: follow.call_count >= 3)
@@ -227,8 +231,7 @@ async def test_only_the_first_standby_follows() -> None:
         assert not second.thread.begun
 
 
-async def test_what_the_group_has_decided_meanwhile_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hand_over, "_LOOK_EVERY_S", 0.001)
+async def test_what_the_group_has_decided_meanwhile_counts() -> None:
     followed, other = Followed(lambda: True), Followed(lambda: True)
     async with served(followed) as host, served(other) as next_host, standby(host) as instance:
         await eventually(lambda: followed.count > 0)
