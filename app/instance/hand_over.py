@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 _LOOK_EVERY_S: Final = 0.1
 _ASK_AGAIN_AFTER_S: Final = 0.5
-_READY_WITHIN_S: Final = 20.0
+READY_WITHIN_S: Final = 20.0
 """How long a stop waits for a standby that is warming up: the stream goes on meanwhile. Who ends this process before
 that loses nothing by it."""
 _GROUP_IS_ASKED_AFTER_S: Final = 30.0
@@ -107,7 +107,7 @@ class HandOver:
 
     async def end(self) -> None:
         """End the stream here, and have whoever follows begin; one that is warming up is waited for."""
-        deadline_s = time.monotonic() + _READY_WITHIN_S
+        deadline_s = time.monotonic() + READY_WITHIN_S
         while self._waits_for_a_standby() and time.monotonic() < deadline_s:
             await asyncio.sleep(_LOOK_EVERY_S)
         await self._end(self._stream.stop)

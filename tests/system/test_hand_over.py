@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from app.instance.hand_over import READY_WITHIN_S
 from runtime.kafka.offsets import topic_offsets
 from tests.drivers.deployment import Deployment
 from tests.drivers.faults_topics import Topics
@@ -185,12 +187,14 @@ def test_a_standby_that_is_still_warming_up_is_waited_for(deployment: Deployment
     until(lambda: any(warm_up_files(standby)), lambda: f"it warms up: {standby.log()[-3000:]}")
     with reading(deployment, holder):
         assert not is_warm(standby)
-        since = len(standby.log())
+        since, began_s = len(standby.log()), time.monotonic()
         replicas.terminate(holder)
+        waited_s = time.monotonic() - began_s
         assert_takes_over(deployment, standby, taken)
         before, took_over, _ = standby.log()[since:].partition(TAKES_OVER)
         assert took_over
-        assert READY in before, standby.log()[since:]
+        # A busy machine may take longer to warm up than a stop waits.
+        assert READY in before or waited_s >= READY_WITHIN_S, standby.log()[since:]
         deployment.settle()
 
 

@@ -299,7 +299,7 @@ async def test_a_stop_waits_for_a_standby_that_is_warming_up() -> None:
 async def test_a_stop_does_not_wait_for_ever(
     place: int, within_s: float, monkeypatch: pytest.MonkeyPatch, *, works: bool
 ) -> None:
-    monkeypatch.setattr(hand_over, "_READY_WITHIN_S", within_s)
+    monkeypatch.setattr(hand_over, "READY_WITHIN_S", within_s)
     holder = Instance.of(free_host())
     holder.thread.works = works
     async with served(holder.followed) as host, standby(host, place=place):
