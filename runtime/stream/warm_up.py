@@ -72,6 +72,7 @@ class WarmUp:
         self._store = care.store
         self._choice = choice
         self._left = left
+        self._uri = (settings.spark.work_dir / "warm-up").as_uri()
         self._topics = WatchedTopics(
             settings.spark.kafka, settings.topology, care.store, left, self._check_left, lambda _: None
         )
@@ -91,13 +92,15 @@ class WarmUp:
             self._check_left()
             self._left.wait(_LOOK_EVERY_S)
         self._choice.checked()
-        root = CheckpointDirectory(spark.session, (self._settings.spark.work_dir / "warm-up").as_uri())
+        root = CheckpointDirectory(spark.session, self._uri)
         try:
             self._go_through(spark, root, topics)
         finally:
             root.delete("")
         # What was made for this is garbage, in a heap that grew for it.
         spark.collect_garbage()
+        # Tasks that were cancelled may have written until now.
+        root.delete("")
 
     def _go_through(self, spark: Spark, root: CheckpointDirectory, topics: Mapping[str, TopicDescription]) -> None:
         generations, events = Generations(root, self._store), self._topics.events()
