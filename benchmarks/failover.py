@@ -30,16 +30,15 @@ from benchmarks.loaded import DEFAULTS
 from benchmarks.process_tree import ProcessTree
 from tests.drivers.deployment import Deployment
 from tests.drivers.instance import Instance
-from tests.drivers.processes import descendants, is_java
+from tests.drivers.processes import descendants, jvm_of
 from tests.drivers.reader import latencies_s
 from tests.drivers.replicas import Replicas
 from tests.drivers.sample import PRODUCTS, is_shown
+from tests.drivers.stream_standby import warm_standby
 from tests.waiting import wait_until
 
 READS_OF_EACH = 2_000
 _IDLE_S = 20.0
-_WARM = "the stream is ready to take over"
-_BEFORE_IT = ("listening on", "stream: created")
 
 
 def run() -> Iterator[Figure]:
@@ -64,7 +63,7 @@ def cases(deployment: Deployment) -> Iterator[tuple[str, list[Instance], Callabl
             stay = [member for member in replicas.members if member is not victim]
             yield f"{how}, {which} the stream", stay, partial(_end, victim, end)
     _settle(deployment)
-    yield "kill -9 of the stream's JVM", list(replicas.members), _jvm_of(replicas.stream_holder).kill
+    yield "kill -9 of the stream's JVM", list(replicas.members), jvm_of(replicas.stream_holder.process.pid).kill
     for count in (1, 3):
         _settle(deployment)
         yield f"add {count}", list(replicas.members), partial(replicas.add, count)
@@ -123,10 +122,7 @@ def _is_shown_by_any(replicas: Replicas, score: float) -> bool:
 
 def measure_standby(deployment: Deployment) -> Iterator[Figure]:
     """Yield what an instance takes that keeps Spark warm, while nothing happens."""
-    standbys = _standbys(deployment.replicas)
-    if not standbys:
-        return
-    tree = ProcessTree(standbys[0].process.pid)
+    tree = ProcessTree(warm_standby(deployment.replicas).process.pid)
     yield Figure("instance that keeps Spark warm", "MB", [tree.pss_mb], 0)
     before_s, began_s = tree.cpu_s, time.monotonic()
     time.sleep(_IDLE_S)
@@ -135,27 +131,9 @@ def measure_standby(deployment: Deployment) -> Iterator[Figure]:
 
 
 def _settle(deployment: Deployment) -> None:
-    """Make it three healthy instances, and wait until a standby is warm, where there is one."""
+    """Make it three healthy instances, and wait until a standby is warm."""
     deployment.settle()
-    wait_until(
-        lambda: all(map(_is_warm, _standbys(deployment.replicas))),
-        "the standby is warm",
-        every_s=0.5,
-    )
-
-
-def _standbys(replicas: Replicas) -> list[Instance]:
-    hosts = replicas.hosts(replicas.members[0])
-    return [member for member in replicas.members if hosts[member.address].get("streamStandby")]
-
-
-def _is_warm(instance: Instance) -> bool:
-    log = instance.log()
-    return log.rfind(_WARM) > max(map(log.rfind, _BEFORE_IT))
-
-
-def _jvm_of(instance: Instance) -> psutil.Process:
-    return next(filter(is_java, descendants(instance.process.pid)))
+    warm_standby(deployment.replicas)
 
 
 def _end(victim: Instance, end: Callable[[Instance], object]) -> None:

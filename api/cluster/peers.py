@@ -100,23 +100,10 @@ class Peers:
         self.failures: Counter[str] = Counter()
         self._settings = settings
         self._transport = transport_of(transport, settings.connections, settings.idle_expiry_s)
-        to_peers = (tokens or Tokens()).to_peers
-        # The bytes pass through as they are.
-        self._headers = {name.encode(): text.encode() for name, text in to_peers.items()} | {
-            b"accept-encoding": b"identity"
-        }
-        # Streams stay open, so as many as are needed; the transport above knows only whole answers.
-        # `verify` loads certificates, and instances speak HTTP among themselves.
-        endless = httpx.AsyncHTTPTransport(
-            verify=False, limits=httpx.Limits(max_keepalive_connections=0), trust_env=False
-        )
-        stream_s, connect_s = settings.stream_timeout_s, settings.connect_timeout_s
-        self._streams = httpx.AsyncClient(
-            transport=transport or endless,
-            headers=list(self._headers.items()),
-            timeout=httpx.Timeout(stream_s, connect=connect_s, pool=connect_s),
-            # Nothing of the environment may redirect them.
-            trust_env=False,
+        self._headers = headers_of(tokens or Tokens())
+        # The transport above knows only whole answers.
+        self._streams = client_of_streams(
+            transport, self._headers, silent_s=settings.stream_timeout_s, connect_s=settings.connect_timeout_s
         )
 
     async def close(self) -> None:
@@ -254,3 +241,32 @@ def transport_of(given: httpx.AsyncBaseTransport | None, most: int, idle_expiry_
         idle_expiry_s: see `PeerTransport`.
     """
     return PeerTransport(most, idle_expiry_s) if given is None else OverHttpx(given)
+
+
+def headers_of(tokens: Tokens) -> dict[bytes, bytes]:
+    """Return the headers of requests to peers; names in lower case."""
+    to_peers = {name.encode(): text.encode() for name, text in tokens.to_peers.items()}
+    # The bytes pass through as they are.
+    return to_peers | {b"accept-encoding": b"identity"}
+
+
+def client_of_streams(
+    given: httpx.AsyncBaseTransport | None, headers: Mapping[bytes, bytes], *, silent_s: float, connect_s: float
+) -> httpx.AsyncClient:
+    """Return what reads streams of peers: they stay open, so as many as are needed.
+
+    Args:
+        given: a transport of httpx that takes the place of the network, None for the network.
+        headers: of each request.
+        silent_s: how long a stream may be silent, in seconds.
+        connect_s: how long a connection may take, in seconds.
+    """
+    # `verify` loads certificates, and instances speak HTTP among themselves.
+    endless = httpx.AsyncHTTPTransport(verify=False, limits=httpx.Limits(max_keepalive_connections=0), trust_env=False)
+    return httpx.AsyncClient(
+        transport=given or endless,
+        headers=list(headers.items()),
+        timeout=httpx.Timeout(silent_s, connect=connect_s, pool=connect_s),
+        # Nothing of the environment may redirect them.
+        trust_env=False,
+    )

@@ -10,10 +10,8 @@ from enum import Enum
 from http import HTTPStatus
 from typing import Final
 
-import httpx
-
 from api.cluster.followed import OVER
-from api.cluster.peers import UNREACHED, take_lines
+from api.cluster.peers import UNREACHED, client_of_streams, headers_of, take_lines
 from api.components import Components
 from runtime.cluster.host_metadata import HostInfo
 
@@ -39,12 +37,8 @@ class StreamLink:
     """
 
     def __init__(self, components: Components) -> None:
-        headers = {**components.tokens.to_peers, "accept-encoding": "identity"}
-        self._client = httpx.AsyncClient(
-            transport=components.transport or httpx.AsyncHTTPTransport(verify=False, trust_env=False),
-            headers=headers,
-            timeout=httpx.Timeout(_SILENT_S, connect=_CONNECT_S),
-            trust_env=False,
+        self._client = client_of_streams(
+            components.transport, headers_of(components.tokens), silent_s=_SILENT_S, connect_s=_CONNECT_S
         )
 
     async def close(self) -> None:

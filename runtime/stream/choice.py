@@ -18,7 +18,7 @@ from runtime.kafka.ids import TopicDescription
 from runtime.spark.checkpoint import CheckpointDirectory
 from runtime.spark.plan_check import check_declared
 from runtime.spark.query import POLL_S, running
-from runtime.spark.results import SourceTopic, stream_ms_of
+from runtime.spark.results import stream_ms_of
 from runtime.spark.session import Spark, translated
 from runtime.stream.failures import Failures
 from runtime.stream.generations import Driver, Generation, Generations, Origin, delete_unnamed
@@ -27,7 +27,7 @@ from runtime.stream.settings import StreamSettings
 from runtime.stream.spark_holder import SparkHolder
 from runtime.stream.upkeep import Care, Upkeep
 from runtime.stream.watched_topics import WatchedTopics
-from runtime.stream.work import Work
+from runtime.stream.work import Work, sources_of
 
 logger = logging.getLogger(__name__)
 
@@ -196,7 +196,7 @@ class Choice:
     def _work(
         self, spark: Spark, generations: Generations, generation: Generation, topics: Mapping[str, TopicDescription]
     ) -> Work:
-        sources = [SourceTopic(source.topic, *topics[source.topic]) for source in self._topology.sources]
+        sources = sources_of(self._topology, topics)
         return Work(self._topology, self._store, spark, generations, generation, sources, self._tables)
 
     def _why_begin(

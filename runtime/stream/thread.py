@@ -14,7 +14,7 @@ from runtime.stream.spark_holder import SparkHolder
 from runtime.stream.status import StreamState, StreamStatus, combined
 from runtime.stream.store_stream import StoreStream
 from runtime.stream.tables import TableSource
-from runtime.stream.upkeep import Care, Upkeep
+from runtime.stream.upkeep import Care, upkeep_of
 from runtime.stream.warm_up import Warmth
 
 __all__ = ["StreamSettings", "StreamThread"]
@@ -51,9 +51,10 @@ class StreamThread:
         for number, store in enumerate(topology.stores):
             of_store = (freshness or {}).get(store.name) or Freshness()
             care = Care(store, tables, of_store, settings.tables_refresh_s)
-            upkeep = Upkeep(care) if topology.upkeep is None else topology.upkeep(care)
             # All stores read the same events: one writes what cannot be used of them.
-            stream = StoreStream(settings, care, upkeep, self._spark, self._stop, letters if number == 0 else None)
+            stream = StoreStream(
+                settings, care, upkeep_of(topology, care), self._spark, self._stop, letters if number == 0 else None
+            )
             self._streams.append(stream)
         self._thread = threading.Thread(target=self._run, name="stream", daemon=True)
 

@@ -124,10 +124,7 @@ class Turn:
         raise QueryFailed("the query ended by itself")
 
     def _start(self) -> StreamQuery:
-        joined, narrow = self._snapshot.joined, self._stream.upkeep.narrow
-        if self._every_s is None:
-            return self._work.real_time(joined, narrow, self._interval_s)
-        return self._work.at_pace(joined, narrow, self._every_s)
+        return self._work.keep_up(self._snapshot.joined, self._stream.upkeep.narrow, self._interval_s)
 
     def _committed(self, report: BatchReport) -> None:
         self._stream.count(self._work, report)

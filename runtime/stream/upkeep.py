@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from aiokafka import TopicPartition
 
-from runtime.declaration import Store
+from runtime.declaration import Store, Topology
 from runtime.kafka.connection import KafkaConnection
 from runtime.kafka.ids import TopicDescription
 from runtime.stream.freshness import Freshness
@@ -140,3 +140,13 @@ class Upkeep:
             events: how many events have been read.
         """
         return self._tables_age.plan(self.care.tables.changes()) if joined else None
+
+
+def upkeep_of(topology: Topology, care: Care) -> Upkeep:
+    """Return what looks after a store's stream: the topology's own where it declares one.
+
+    Args:
+        topology: whose store it is.
+        care: what it may look at.
+    """
+    return Upkeep(care) if topology.upkeep is None else topology.upkeep(care)

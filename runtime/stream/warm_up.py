@@ -23,15 +23,14 @@ from runtime.kafka.ids import TopicDescription
 from runtime.kafka.offsets import PartitionOffsets
 from runtime.spark.checkpoint import CheckpointDirectory
 from runtime.spark.query import StreamQuery, running
-from runtime.spark.results import SourceTopic
 from runtime.spark.session import Spark, translated
 from runtime.stream.choice import Choice
 from runtime.stream.generations import TABLES, Generation, Generations
 from runtime.stream.settings import StreamSettings
 from runtime.stream.stopping import Stopped
-from runtime.stream.upkeep import Care, Upkeep
+from runtime.stream.upkeep import Care, upkeep_of
 from runtime.stream.watched_topics import WatchedTopics
-from runtime.stream.work import Work
+from runtime.stream.work import Work, sources_of
 
 logger = logging.getLogger(__name__)
 
@@ -104,7 +103,7 @@ class WarmUp:
 
     def _go_through(self, spark: Spark, root: CheckpointDirectory, topics: Mapping[str, TopicDescription]) -> None:
         generations, events = Generations(root, self._store), self._topics.events()
-        upkeep = Upkeep(self._care) if self._topology.upkeep is None else self._topology.upkeep(self._care)
+        upkeep = upkeep_of(self._topology, self._care)
         caught_up, real_time = (self._work(spark, generations, topics, events, token) for token in ("one", "two"))
         joined = caught_up.tables_in_memory()
         with translated():
@@ -118,15 +117,8 @@ class WarmUp:
         with translated():
             joined = real_time.tables_on_disk(name)
         deadline_s = time.monotonic() + 3 * _BATCH_S
-        with running(self._started(real_time, joined, upkeep.narrow)) as query:
+        with running(real_time.keep_up(joined, upkeep.narrow, _BATCH_S)) as query:
             self._until(lambda: query.ended() or bool(query.reports()) or time.monotonic() > deadline_s)
-
-    def _started(
-        self, work: Work, joined: Mapping[str, DataFrame], narrow: Callable[[DataFrame], DataFrame]
-    ) -> StreamQuery:
-        if self._topology.every_s is None:
-            return work.real_time(joined, narrow, _BATCH_S)
-        return work.at_pace(joined, narrow, self._topology.every_s)
 
     def _work(
         self,
@@ -138,7 +130,7 @@ class WarmUp:
     ) -> Work:
         """Return work on a checkpoint of its own that begins with the last events of the sources."""
         generation = Generation(_NUMBER, token, self._choice.origin(topics))
-        sources = [SourceTopic(source.topic, *topics[source.topic]) for source in self._topology.sources]
+        sources = sources_of(self._topology, topics)
         begin = {at: max(events.begin[at], end - _EVENTS) for at, end in events.end.items()}
         return Rehearsal(self._topology, self._store, spark, generations, generation, sources, self._care.tables, begin)
 

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
 from runtime.declaration import Store, Table, Topology
+from runtime.kafka.ids import TopicDescription
 from runtime.kafka.inspected import Judged
 from runtime.kafka.offsets import OffsetRange, Ranges
 from runtime.kafka.unreadable import Record
@@ -84,6 +85,15 @@ class Work:
             narrow: leaves out events that change nothing.
         """
         return self._bounded(self._events(), joined, narrow, _CATCH_UP)
+
+    def keep_up(
+        self, joined: Mapping[str, DataFrame], narrow: Callable[[DataFrame], DataFrame], interval_s: int
+    ) -> StreamQuery:
+        """Start working on what is new, in real time or at the topology's pace; arguments as for `real_time`."""
+        every_s = self.topology.every_s
+        if every_s is None:
+            return self.real_time(joined, narrow, interval_s)
+        return self.at_pace(joined, narrow, every_s)
 
     def real_time(
         self, joined: Mapping[str, DataFrame], narrow: Callable[[DataFrame], DataFrame], interval_s: int
@@ -311,6 +321,11 @@ class Work:
         with translated():
             found = unusable(self.topology, self.store, read, as_of_ms).toArrow()
         return dict(zip(found["offset"].to_pylist(), found["reason"].to_pylist(), strict=True))
+
+
+def sources_of(topology: Topology, topics: Mapping[str, TopicDescription]) -> list[SourceTopic]:
+    """Return where events come from, as these topics are now."""
+    return [SourceTopic(source.topic, *topics[source.topic]) for source in topology.sources]
 
 
 def newest_generation(results: DataFrame) -> tuple[DataFrame, Observation]:

@@ -20,7 +20,7 @@ from tests.drivers.faults_letters import Letter, dead_letters
 from tests.drivers.faults_topics import Topics
 from tests.drivers.instance import Instance
 from tests.drivers.ports import free_port
-from tests.drivers.processes import descendants, is_java
+from tests.drivers.processes import jvm_of
 from tests.drivers.producer import Inputs
 from tests.waiting import UNHURRIED_S, wait_until
 
@@ -123,8 +123,7 @@ class World:
 
     def jvm(self) -> psutil.Process:
         """Return the JVM that Spark runs in."""
-        (found,) = filter(is_java, descendants(self.instance.process.pid))
-        return found
+        return jvm_of(self.instance.process.pid)
 
     def set_depth(self, depth: int) -> None:
         """Let the instance serve boards of another depth from its next start on."""

@@ -43,3 +43,9 @@ def _runs(process: psutil.Process) -> bool:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
+
+
+def jvm_of(pid: int) -> psutil.Process:
+    """Return the one JVM that runs below a process."""
+    (found,) = filter(is_java, descendants(pid))
+    return found

@@ -10,7 +10,7 @@ import pytest
 
 from tests.drivers.faults_world import World
 from tests.drivers.instance import Instance
-from tests.drivers.processes import descendants, is_java
+from tests.drivers.processes import descendants, is_java, jvm_of
 from tests.drivers.relay import RelayedReplicas
 from tests.drivers.replicas import Replicas
 from tests.drivers.stream_standby import RUNS, STOPPED, TAKES_OVER, is_warm, warm_standby
@@ -45,6 +45,13 @@ class Passing:
         """Wait until the standby has taken the stream over, and new scores are shown."""
         self.world.wait_until(lambda: self.standby.log().count(RUNS) > self.taken, "the standby runs the stream")
         self.world.note(f"new scores shown after {self.world.probe():.1f} s")
+
+    def check_taken_over(self) -> None:
+        """The standby takes the stream over, goes on with it, and keeps it."""
+        self.until_taken_over()
+        self.world.flow.wait_for(500)
+        self.check()
+        assert self.replicas.stream_holder is self.standby
 
     def check(self) -> None:
         """Every instance has exactly what was sent, one has the stream, and every bad record is a dead letter."""
@@ -140,10 +147,7 @@ def test_holder_that_is_killed_and_comes_back_at_once(passing: MakePassing) -> N
     passed = passing(Replicas)
     passed.replicas.kill(passed.holder)
     passed.replicas.bring_back(passed.holder)
-    passed.until_taken_over()
-    passed.world.flow.wait_for(500)
-    passed.check()
-    assert passed.replicas.stream_holder is passed.standby
+    passed.check_taken_over()
 
 
 def test_holder_that_was_frozen_and_comes_back(passing: MakePassing) -> None:
@@ -161,10 +165,7 @@ def test_holder_that_was_frozen_and_comes_back(passing: MakePassing) -> None:
 def test_kill_of_the_jvm_alone_of_a_holder_that_is_followed(passing: MakePassing) -> None:
     passed = passing(Replicas)
     kill_jvm(passed.holder)
-    passed.until_taken_over()
-    passed.world.flow.wait_for(500)
-    passed.check()
-    assert passed.replicas.stream_holder is passed.standby
+    passed.check_taken_over()
 
 
 def test_kill_of_the_jvm_alone_of_a_standby(passing: MakePassing) -> None:
@@ -180,5 +181,4 @@ def test_kill_of_the_jvm_alone_of_a_standby(passing: MakePassing) -> None:
 
 
 def kill_jvm(instance: Instance) -> None:
-    (jvm,) = filter(is_java, descendants(instance.process.pid))
-    jvm.kill()
+    jvm_of(instance.process.pid).kill()

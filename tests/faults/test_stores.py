@@ -21,7 +21,7 @@ from tests.drivers.faults_world import INTERVAL_S
 from tests.drivers.final_rows import PaidOrders, PaymentsInSessions
 from tests.drivers.payments import Payments, PaymentsInWindows
 from tests.drivers.ports import free_port
-from tests.drivers.processes import descendants, is_java
+from tests.drivers.processes import jvm_of
 from tests.drivers.replicas import Replicas, until
 from tests.drivers.watching import Watching
 
@@ -115,7 +115,7 @@ def kill_of_another_instance(accounts: Accounts) -> None:
 
 
 def kill_of_the_jvm(accounts: Accounts) -> None:
-    (jvm,) = filter(is_java, descendants(accounts.replicas.stream_holder.process.pid))
+    jvm = jvm_of(accounts.replicas.stream_holder.process.pid)
     jvm.kill()
 
 

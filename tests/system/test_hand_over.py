@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,9 +19,9 @@ from runtime.kafka.offsets import topic_offsets
 from tests.drivers.deployment import Deployment
 from tests.drivers.faults_topics import Topics
 from tests.drivers.instance import Instance
-from tests.drivers.processes import descendants, is_java
+from tests.drivers.processes import jvm_of
 from tests.drivers.reader import Reader
-from tests.drivers.replicas import until
+from tests.drivers.replicas import Replicas, until
 from tests.drivers.sample import is_shown
 from tests.drivers.stream_standby import READY, RUNS, STOPPED, TAKES_OVER, is_warm, jvms, warm_standby
 from topology.leaderboard.topics import HIGH_SCORES
@@ -125,27 +125,21 @@ def warm_up_files(instance: Instance) -> list[Path]:
     return [Path(directory) for directory, _, files in walked if "warm-up" in Path(directory).parts and files]
 
 
-def test_the_stream_is_handed_over_when_its_instance_is_stopped(deployment: Deployment) -> None:
+@pytest.mark.parametrize(
+    ("end", "why"),
+    [(Replicas.terminate, "it has handed the stream over"), (Replicas.kill, "nothing listens there any more")],
+    ids=["SIGTERM", "kill -9"],
+)
+def test_the_stream_passes_on_when_its_instance_ends(
+    deployment: Deployment, end: Callable[[Replicas, Instance], None], why: str
+) -> None:
     replicas = deployment.replicas
     holder, standby = replicas.stream_holder, warm_standby(replicas)
     taken = standby.log().count(RUNS)
     with reading(deployment, holder):
-        replicas.terminate(holder)
+        end(replicas, holder)
         assert_takes_over(deployment, standby, taken)
-        assert f"{TAKES_OVER} {holder.advertised}: it has handed the stream over" in standby.log()
-        replicas.bring_back(holder)
-        replicas.wait_until_settled()
-        assert replicas.stream_holder is standby
-
-
-def test_the_stream_is_taken_over_when_its_instance_is_killed(deployment: Deployment) -> None:
-    replicas = deployment.replicas
-    holder, standby = replicas.stream_holder, warm_standby(replicas)
-    taken = standby.log().count(RUNS)
-    with reading(deployment, holder):
-        replicas.kill(holder)
-        assert_takes_over(deployment, standby, taken)
-        assert f"{TAKES_OVER} {holder.advertised}: nothing listens there any more" in standby.log()
+        assert f"{TAKES_OVER} {holder.advertised}: {why}" in standby.log()
         replicas.bring_back(holder)
         replicas.wait_until_settled()
         assert replicas.stream_holder is standby
@@ -156,8 +150,7 @@ def test_the_stream_is_handed_over_when_only_its_jvm_is_killed(deployment: Deplo
     holder, standby = replicas.stream_holder, warm_standby(replicas)
     taken, stopped = standby.log().count(RUNS), holder.log().count(STOPPED)
     with reading(deployment):
-        (jvm,) = filter(is_java, descendants(holder.process.pid))
-        jvm.kill()
+        jvm_of(holder.process.pid).kill()
         assert_takes_over(deployment, standby, taken)
         assert f"{TAKES_OVER} {holder.advertised}: it has handed the stream over" in standby.log()
         holder.wait_for_log(STOPPED, times=stopped + 1)

@@ -16,7 +16,7 @@ from runtime.windows import ms_of, time_text
 from tests.drivers.command import run_command
 from tests.drivers.counted import Counted
 from tests.drivers.instance import Instance
-from tests.drivers.processes import descendants, is_java
+from tests.drivers.processes import jvm_of
 from tests.drivers.replicas import Replicas, until
 from tests.drivers.stream_process import SHORT_S
 from tests.drivers.word_topologies import IN_WINDOWS, WORDS_WINDOW, windows_of
@@ -110,8 +110,7 @@ def test_what_is_kept_is_all_that_there_is_after_two_hundred_windows(lines: Line
 
 
 def test_where_windows_overlap_spark_has_both_compilers(replicas: Replicas) -> None:
-    (jvm,) = filter(is_java, descendants(replicas.stream_holder.process.pid))
-    assert "-XX:TieredStopAtLevel=1" not in jvm.cmdline()
+    assert "-XX:TieredStopAtLevel=1" not in jvm_of(replicas.stream_holder.process.pid).cmdline()
 
 
 def test_verify_computes_the_windows_that_are_kept(lines: Lines, replicas: Replicas) -> None:

@@ -42,6 +42,8 @@ class Query:
 class World:
     """A stream whose tables are old from the first look on, and its generation; what nobody asks for does nothing."""
 
+    keep_up = cast("Any", Work.keep_up)
+
     def __init__(self, pace: str, plan: Plan | None, *, idle: int = 3, behind: int = 0) -> None:
         self.topology = word_count("turn") if pace == REAL_TIME else word_count_each_second("turn")
         self.query = Query(idle, behind)
