@@ -111,6 +111,19 @@ class CheckpointDirectory:
         """Return a directory in this one; made when it is not there."""
         return CheckpointDirectory(self._session, f"{self._uri}/{quote(name)}")
 
+    def copy(self, name: str, to: str) -> None:
+        """Copy a file, or a directory with all that it holds.
+
+        Raises:
+            QueryFailed: it is not there, or is deleted meanwhile.
+        """
+        self._make_parent(to)
+        with translated():
+            files, configuration = self._files, self._session._jsc.hadoopConfiguration()
+            self._jvm.org.apache.hadoop.fs.FileUtil.copy(
+                files, self._path(name), files, self._path(to), False, configuration
+            )
+
     def delete(self, name: str) -> None:
         """Delete a file or a directory with all that it holds; one that is not there is fine."""
         with translated():

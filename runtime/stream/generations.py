@@ -26,7 +26,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from runtime.declaration import Store
-from runtime.errors import Superseded
+from runtime.errors import QueryFailed, Superseded
 from runtime.spark.checkpoint import CheckpointDirectory
 
 logger = logging.getLogger(__name__)
@@ -38,6 +38,8 @@ _DIRECTORY: Final = re.compile(r"generation-([1-9][0-9]*)-[0-9a-f]+")
 _DRIVER: Final = re.compile(r"driver-([1-9][0-9]*)")
 TABLES: Final = "tables-"
 """What the names of snapshots begin with."""
+_WRITTEN: Final = "_SUCCESS"
+"""Spark's own mark of a directory that is written whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +212,26 @@ class Generations:
         for name in self.directory.names():
             if (match := _CLAIM.fullmatch(name)) and int(match[1]) < generation.number:
                 self.directory.delete(name)
+
+    def take_over_part(self, generation: Generation, name: str, part: str) -> bool:
+        """Copy a part of another snapshot of a generation to one of this name; return whether there is one.
+
+        Args:
+            generation: has the snapshots.
+            name: of the snapshot that gets it.
+            part: what is copied.
+        """
+        directory, of = self.directory, generation.name
+        for other in directory.names(of):
+            if other.startswith(TABLES) and directory.exists(f"{of}/{other}/{part}/{_WRITTEN}"):
+                try:
+                    directory.copy(f"{of}/{other}/{part}", f"{of}/{name}/{part}")
+                except QueryFailed as error:
+                    logger.debug("a snapshot is deleted by an instance that had the stream before: %s", error)
+                    directory.delete(f"{of}/{name}/{part}")
+                    continue
+                return True
+        return False
 
     def delete_other_tables(self, generation: Generation, name: str) -> None:
         """Delete all snapshots of a generation but one: also those of instances that had the stream before."""

@@ -237,7 +237,7 @@ class StoreStream:
         """Take the snapshot beside the query: new events wait for both."""
         taken: list[Future[Snapshot]] = []
         with ThreadPoolExecutor(1, "snapshot") as beside:
-            self._catch_up(work, lambda: taken.append(beside.submit(self.snapshot, work)))
+            self._catch_up(work, lambda: taken.append(beside.submit(self.snapshot, work, at_once=True)))
             return taken[0].result()
 
     def _pass_over(self, work: Work, error: QueryFailed) -> None:
@@ -311,8 +311,13 @@ class StoreStream:
             for report in query.reports():
                 self.count(work, report)
 
-    def snapshot(self, work: Work) -> Snapshot:
-        """Write what the query of a turn joins, as it is now."""
+    def snapshot(self, work: Work, *, at_once: bool = False) -> Snapshot:
+        """Write what the query of a turn joins, as it is now.
+
+        Args:
+            work: the generation.
+            at_once: whether new events wait for it; see `Upkeep.snapshot`.
+        """
         self.check_stop()
         self._generation_at_snapshot = self.freshness.generation
         # Unique: an instance that was frozen may still read or write its own while another has taken over.
@@ -320,7 +325,7 @@ class StoreStream:
         with self._spark.beside, ThreadPoolExecutor(1) as beside:
             # A take-over waits for both.
             tables_written = beside.submit(work.write_tables, name)
-            self.upkeep.snapshot(work, name, self._status.events)
+            self.upkeep.snapshot(work, name, self._status.events, at_once=at_once)
             tables_written.result()
         with translated():
             return Snapshot(work.tables_on_disk(name), name)

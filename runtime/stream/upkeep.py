@@ -115,13 +115,14 @@ class Upkeep:
     def generation_took(self, took_s: float) -> None:
         """Note how long a generation took that a plan of this upkeep asked for."""
 
-    def snapshot(self, work: Work, name: str, events: int) -> None:  # noqa: ARG002
+    def snapshot(self, work: Work, name: str, events: int, *, at_once: bool) -> None:  # noqa: ARG002
         """Take a snapshot of what `narrow` needs in real time, beside that of the tables.
 
         Args:
             work: the generation.
             name: the directory of the snapshot in the generation's.
             events: how many events have been read.
+            at_once: whether new events wait for it: then what an earlier snapshot of the generation has is good enough.
 
         Raises:
             GenerationOutdated: another generation has to begin.

@@ -113,7 +113,7 @@ class WarmUp:
             self._until(query.ended)
         name = f"{TABLES}{uuid.uuid4()}"
         real_time.write_tables(name)
-        upkeep.snapshot(real_time, name, 0)
+        upkeep.snapshot(real_time, name, 0, at_once=False)
         with translated():
             joined = real_time.tables_on_disk(name)
         deadline_s = time.monotonic() + 3 * _BATCH_S

@@ -155,16 +155,21 @@ def test_an_open_transaction_keeps_back_what_lies_behind_it_in_its_partition_and
 
 
 @pytest.mark.faults
+@pytest.mark.parametrize("meanwhile", ["runs", "is down"])
 def test_boards_that_another_cluster_has_published_as_a_later_generation_keep_no_new_score_out(
-    world: World, tmp_path: Path
+    world: World, tmp_path: Path, meanwhile: str
 ) -> None:
     with Instance(tmp_path, world.broker.bootstrap_servers) as instance:
         instance.wait_for_real_time()
         instance.wait_for_boards(world.reference.boards())
+        if meanwhile == "is down":
+            instance.terminate()
         published = read_topic(world.broker.connection, HIGH_SCORES)
         board = json.loads(next(each.value for each in reversed(published) if each.key == b"1"))
         later = {**board, "generation": board["generation"] + 7}
         world.inputs.send(HIGH_SCORES, [(b"1", json.dumps(later).encode())])
+        if meanwhile == "is down":
+            instance.start()
         instance.wait_for_log(f"boards of generation {later['generation']} are published")
         score = world.top_score()
         world.reference.add([(score, 1, 1)])

@@ -6,6 +6,8 @@ only rise, so an old one lets too much through and never too little.
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Final
@@ -14,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from aiokafka import TopicPartition
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from runtime.errors import GenerationOutdated
 from runtime.kafka.connection import KafkaConnection
@@ -34,6 +37,9 @@ from topology.leaderboard.topics import MODERATION, PLAYERS, PRODUCTS, SCORE_EVE
 
 _UNREAD: Final = "floors-unread"
 """There while the first query joins floors of events that it has yet to read."""
+_FLOORS: Final = "floors"
+_CHECK_AFTER_S: Final = 5.0
+"""All boards are read then, which the first seconds of real time are to be without."""
 
 
 class LeaderboardUpkeep(Upkeep):
@@ -55,6 +61,7 @@ class LeaderboardUpkeep(Upkeep):
         self._surveys = Surveys(care.refresh_s)
         self._floors_age = FloorsAge(care.freshness)
         self._generation = 0
+        self._check_at_s = math.inf
         self._hiding: Hiding | None = None
         self._hidden_before: Hidden | None = None
 
@@ -158,8 +165,8 @@ class LeaderboardUpkeep(Upkeep):
 
     # Real time
 
-    def snapshot(self, work: Work, name: str, events: int) -> None:
-        """Write the floors of now.
+    def snapshot(self, work: Work, name: str, events: int, *, at_once: bool) -> None:
+        """Write the floors of now; those of an earlier snapshot take no reading of all boards.
 
         Raises:
             GenerationOutdated: stores ignore what this generation publishes.
@@ -168,16 +175,24 @@ class LeaderboardUpkeep(Upkeep):
         self._surveys.snapshot_taken(self._changes(), events)
         self._hiding = self._hiding_on_disk(work, name)
         self._floors_age = FloorsAge(self.care.freshness)
-        uri = work.snapshot_uri(name, "floors")
+        uri = work.snapshot_uri(name, _FLOORS)
+        if at_once and work.generations.take_over_part(work.generation, name, _FLOORS):
+            self._check_at_s = time.monotonic() + _CHECK_AFTER_S
+        else:
+            self._check_at_s = math.inf
+            self._write_floors(work, uri)
+        with translated():
+            self._floors = read_parquet(work.spark.session, self._floors_schema, uri)
 
+    def _write_floors(self, work: Work, uri: str) -> None:
         def write_floors(published: DataFrame) -> int:
             published, seen = newest_generation(published)
             write(boards.floors(self._boards_of(work, published), self._keys, self._kept), uri)
             return int(seen.get["newest"] or 0)
 
-        newest = work.with_published(write_floors)
-        with translated():
-            self._floors = read_parquet(work.spark.session, self._floors_schema, uri)
+        self._check_newest(work, work.with_published(write_floors))
+
+    def _check_newest(self, work: Work, newest: int) -> None:
         if newest > work.generation.number:
             raise GenerationOutdated(f"boards of generation {newest} are published, it is {work.generation.number}")
 
@@ -186,7 +201,14 @@ class LeaderboardUpkeep(Upkeep):
         self._floors_age.committed()
 
     def plan(self, work: Work, joined: Mapping[str, DataFrame], events: int) -> Plan | None:
-        """Compare the boards with the tables of now, when that is due; look whether floors are old."""
+        """Compare the boards with the tables of now, when that is due; look whether floors are old.
+
+        Raises:
+            GenerationOutdated: stores ignore what this generation publishes.
+        """
+        if time.monotonic() >= self._check_at_s:
+            self._check_at_s = math.inf
+            self._check_newest(work, work.with_published(_newest_of))
         if (plan := self._survey(work, joined, events)) is not None:
             return plan
         if self._floors_age.are_old():
@@ -246,3 +268,9 @@ class LeaderboardUpkeep(Upkeep):
                 write(in_memory(session, table), uri)
                 frames[part] = read_parquet(session, SCHEMAS[part], uri)
         return Hiding(work.topic_ids[SCORE_EVENTS], **frames)
+
+
+def _newest_of(published: DataFrame) -> int:
+    """Return the newest generation of results that are published; 0 without any."""
+    (newest,) = published.agg(F.max("made.generation")).toArrow()[0].to_pylist()
+    return int(newest or 0)

@@ -188,6 +188,36 @@ def test_of_the_snapshots_of_a_generation_the_newest_is_left(generations: Genera
     generations.delete_other_tables(generation, "tables-b")
 
 
+def test_a_snapshot_takes_over_a_part_of_one_that_was_written_whole(generations: Generations) -> None:
+    generation, directory = begun(generations), generations.directory
+    assert not generations.take_over_part(generation, "tables-new", "floors")
+    directory.write_text(f"{generation.name}/tables-half/floors/part-0", "half")
+    directory.write_text(f"{generation.name}/tables-other/towns/_SUCCESS", "")
+    assert not generations.take_over_part(generation, "tables-new", "floors")
+    for name, text in (("part-0", "all"), ("_SUCCESS", "")):
+        directory.write_text(f"{generation.name}/tables-whole/floors/{name}", text)
+    assert generations.take_over_part(generation, "tables-new", "floors")
+    generations.delete_other_tables(generation, "tables-new")
+    assert directory.read_text(f"{generation.name}/tables-new/floors/part-0") == "all"
+
+
+def test_a_part_that_is_deleted_while_it_is_copied_is_not_taken_over(
+    generations: Generations, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    generation, directory, copy = begun(generations), generations.directory, CheckpointDirectory.copy
+    for name, text in (("part-0", "all"), ("_SUCCESS", "")):
+        directory.write_text(f"{generation.name}/tables-old/floors/{name}", text)
+
+    def copy_what_is_gone(self: CheckpointDirectory, name: str, to: str) -> None:
+        self.delete(name)
+        self.write_text(f"{to}/part-0", "all")
+        copy(self, name, to)
+
+    monkeypatch.setattr(CheckpointDirectory, "copy", copy_what_is_gone)
+    assert not generations.take_over_part(generation, "tables-new", "floors")
+    assert not directory.exists(f"{generation.name}/tables-new/floors")
+
+
 @pytest.mark.parametrize("topic", ["towns", "lines", "counts"])
 def test_topics_that_were_created_anew_are_told(topic: str) -> None:
     assert ORIGIN.changed_topics(replace(ORIGIN, topic_ids=IDS | {topic: "d"})) == [topic]

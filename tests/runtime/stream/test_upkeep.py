@@ -31,7 +31,7 @@ class Changing(NoTables):
 def test_a_store_that_joins_tables_gets_newer_ones_and_one_that_joins_none_goes_on(changed: TableChanges) -> None:
     tables = Changing()
     upkeep = Upkeep(Care(VISITS.stores[0], tables, Freshness(), refresh_s=0.0))
-    upkeep.snapshot(WORK, "tables-x", events=0)
+    upkeep.snapshot(WORK, "tables-x", events=0, at_once=False)
     joined: dict[str, Any] = {"towns": sentinel.towns}
     assert upkeep.plan(WORK, joined, events=100) is None, "they are as they were"
     tables.told = changed
@@ -39,7 +39,7 @@ def test_a_store_that_joins_tables_gets_newer_ones_and_one_that_joins_none_goes_
     assert plan is not None
     assert plan.next is Next.REFRESH
     assert upkeep.plan(WORK, {}, events=100) is None
-    upkeep.snapshot(WORK, "tables-y", events=100)
+    upkeep.snapshot(WORK, "tables-y", events=100, at_once=False)
     assert upkeep.plan(WORK, joined, events=200) is None
 
 
