@@ -30,8 +30,8 @@ _RUNTIME = """
     stores.global_table
     stream stream.stopping stream.failures stream.freshness stream.status stream.settings stream.plan stream.tables
     stream.stream_time stream.generations stream.work stream.upkeep stream.watched_topics stream.spark_holder
-    stream.choice stream.warm_up stream.pass_over stream.turn stream.dead_letters stream.store_stream stream.thread
-    measures
+    stream.choice stream.snapshot stream.warm_up stream.pass_over stream.turn stream.dead_letters stream.store_stream
+    stream.thread measures
     copies copies.status copies.listener copies.store_copy copies.result_copy copies.result_copies copies.table_copy
     copies.table_copies copies.copies copies.local_tables copies.producer copies.republisher copies.fill_session
     copies.materializer

@@ -10,7 +10,6 @@ import asyncio
 import logging
 import threading
 import time
-import uuid
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
@@ -27,15 +26,16 @@ from runtime.spark.session import translated
 from runtime.stream.choice import Choice
 from runtime.stream.dead_letters import DeadLetters
 from runtime.stream.failures import Failures
-from runtime.stream.generations import TABLES, Driver
+from runtime.stream.generations import Driver
 from runtime.stream.pass_over import PassOver
 from runtime.stream.plan import Next, Plan
 from runtime.stream.settings import StreamSettings
+from runtime.stream.snapshot import Snapshot, take_snapshot
 from runtime.stream.spark_holder import SparkHolder
 from runtime.stream.status import NEXT_STATES, IllegalTransition, StreamState, StreamStatus
 from runtime.stream.stopping import Stopped
 from runtime.stream.stream_time import StreamTime
-from runtime.stream.turn import LOOK_AROUND_EVERY_S, Snapshot, Turn
+from runtime.stream.turn import LOOK_AROUND_EVERY_S, Turn
 from runtime.stream.upkeep import Care, Upkeep
 from runtime.stream.warm_up import WarmUp
 from runtime.stream.watched_topics import WatchedTopics
@@ -320,15 +320,8 @@ class StoreStream:
         """
         self.check_stop()
         self._generation_at_snapshot = self.freshness.generation
-        # Unique: an instance that was frozen may still read or write its own while another has taken over.
-        name = f"{TABLES}{uuid.uuid4()}"
-        with self._spark.beside, ThreadPoolExecutor(1) as beside:
-            # A take-over waits for both.
-            tables_written = beside.submit(work.write_tables, name)
-            self.upkeep.snapshot(work, name, self._status.events, at_once=at_once)
-            tables_written.result()
-        with translated():
-            return Snapshot(work.tables_on_disk(name), name)
+        with self._spark.beside:
+            return take_snapshot(work, self.upkeep, self._status.events, at_once=at_once)
 
     # What a turn asks for
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 from pyspark.sql import DataFrame
 
@@ -19,6 +19,7 @@ from runtime.spark.query import BatchReport, StreamQuery, running
 from runtime.stream.freshness import Freshness
 from runtime.stream.generations import Driver
 from runtime.stream.plan import Lateness, Next, Plan
+from runtime.stream.snapshot import Snapshot
 from runtime.stream.status import StreamStatus
 from runtime.stream.upkeep import Upkeep
 from runtime.stream.watched_topics import WatchedTopics
@@ -30,18 +31,6 @@ _BEHIND_LIMIT_EVENTS: Final = 100_000
 """Real time that ends a batch this far behind, and further than at the batch before, does not keep up."""
 
 LOOK_AROUND_EVERY_S: Final = 5.0
-
-
-class Snapshot(NamedTuple):
-    """What the query of a turn joins.
-
-    Attributes:
-        joined: the tables, by the parameter of `rows`.
-        name: of the directory that they are in.
-    """
-
-    joined: Mapping[str, DataFrame]
-    name: str
 
 
 class Turning(Protocol):

@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 import threading
 import time
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -25,8 +24,9 @@ from runtime.spark.checkpoint import CheckpointDirectory
 from runtime.spark.query import StreamQuery, running
 from runtime.spark.session import Spark, translated
 from runtime.stream.choice import Choice
-from runtime.stream.generations import TABLES, Generation, Generations
+from runtime.stream.generations import Generation, Generations
 from runtime.stream.settings import StreamSettings
+from runtime.stream.snapshot import take_snapshot
 from runtime.stream.stopping import Stopped
 from runtime.stream.upkeep import Care, upkeep_of
 from runtime.stream.watched_topics import WatchedTopics
@@ -111,13 +111,9 @@ class WarmUp:
             upkeep.catching_up(caught_up, joined)
         with running(caught_up.catch_up(joined, upkeep.narrow)) as query:
             self._until(query.ended)
-        name = f"{TABLES}{uuid.uuid4()}"
-        real_time.write_tables(name)
-        upkeep.snapshot(real_time, name, 0, at_once=False)
-        with translated():
-            joined = real_time.tables_on_disk(name)
+        snapshot = take_snapshot(real_time, upkeep, 0, at_once=False)
         deadline_s = time.monotonic() + 3 * _BATCH_S
-        with running(real_time.keep_up(joined, upkeep.narrow, _BATCH_S)) as query:
+        with running(real_time.keep_up(snapshot.joined, upkeep.narrow, _BATCH_S)) as query:
             self._until(lambda: query.ended() or bool(query.reports()) or time.monotonic() > deadline_s)
 
     def _work(

@@ -10,7 +10,8 @@ from runtime import REAL_TIME
 from runtime.spark.query import BatchReport
 from runtime.stream.freshness import Freshness
 from runtime.stream.plan import Next, Plan
-from runtime.stream.turn import Snapshot, Turn
+from runtime.stream.snapshot import Snapshot
+from runtime.stream.turn import Turn
 from runtime.stream.work import Work
 from tests.drivers.word_topologies import word_count, word_count_each_second
 

@@ -1,0 +1,50 @@
+"""What the query of a turn joins, as it is at a moment: tables, and what the upkeep narrows events by."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+from pyspark.sql import DataFrame
+
+from runtime.spark.session import translated
+from runtime.stream.generations import TABLES
+from runtime.stream.upkeep import Upkeep
+from runtime.stream.work import Work
+
+
+class Snapshot(NamedTuple):
+    """What the query of a turn joins.
+
+    Attributes:
+        joined: the tables, by the parameter of `rows`.
+        name: of the directory that they are in.
+    """
+
+    joined: Mapping[str, DataFrame]
+    name: str
+
+
+def take_snapshot(work: Work, upkeep: Upkeep, events: int, *, at_once: bool) -> Snapshot:
+    """Write what the query of a turn joins, as it is now.
+
+    Args:
+        work: the generation.
+        upkeep: looks after the stream.
+        events: how many events have been read.
+        at_once: whether new events wait for it; see `Upkeep.snapshot`.
+
+    Raises:
+        GenerationOutdated: another generation has to begin.
+        QueryFailed: it cannot be written.
+    """
+    # Unique: an instance that was frozen may still read or write its own while another has taken over.
+    name = f"{TABLES}{uuid.uuid4()}"
+    with ThreadPoolExecutor(1, "tables") as beside:
+        tables_written = beside.submit(work.write_tables, name)
+        upkeep.snapshot(work, name, events, at_once=at_once)
+        tables_written.result()
+    with translated():
+        return Snapshot(work.tables_on_disk(name), name)
