@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from runtime.declaration import REAL_TIME, Joined, Json, Limits, PlainText, Row, Store, Stream, Table, Tables, Topology
 from runtime.keys import Int64, Key, Text
-from runtime.ranking import Ranking, Standing
+from runtime.ranking import Ranking, ReadBack, Standing
 from runtime.rows import each_distinct
 from runtime.types import Boolean, Decimal, Double, Timestamp
 from runtime.values import Average, Count, Latest, Max, Min, Recent, Sum, Value, Values
@@ -33,6 +33,7 @@ __all__ = [
     "Min",
     "PlainText",
     "Ranking",
+    "ReadBack",
     "Recent",
     "Row",
     "Session",

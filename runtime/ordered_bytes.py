@@ -41,3 +41,29 @@ def rising_integer(number: int) -> bytes:
         return _SIZES[size] + number.to_bytes(size, "big")
     size = (number.bit_length() + 7) >> 3
     return bytes((_NOUGHT - size,)) + (number + (1 << 8 * size)).to_bytes(size, "big")
+
+
+def double_of(falling: bytes) -> float:
+    """Return the number that `falling_double` made eight bytes of.
+
+    >>> double_of(falling_double(-2.5)), double_of(falling_double(0.0))
+    (-2.5, 0.0)
+    """
+    (bits,) = _64_BITS.unpack(falling)
+    number: float = _DOUBLE.unpack(_64_BITS.pack(bits if bits & _SIGN else _SIGN - 1 - bits))[0]
+    return number
+
+
+def integers_of(rising: bytes) -> list[int]:
+    """Return the numbers that `rising_integer` made bytes of, which stand one behind the other.
+
+    >>> integers_of(rising_integer(-300) + rising_integer(0) + rising_integer(7))
+    [-300, 0, 7]
+    """
+    numbers, at = [], 0
+    while at < len(rising):
+        size = rising[at] - _NOUGHT
+        begin, at = at + 1, at + 1 + abs(size)
+        number = int.from_bytes(rising[begin:at], "big")
+        numbers.append(number if size >= 0 else number - (1 << -8 * size))
+    return numbers

@@ -6,7 +6,7 @@ holds a place follows from tables: it does while the parts of its key have rows 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -34,6 +34,20 @@ class Standing(NamedTuple):
 
 
 @dataclass(frozen=True)
+class ReadBack:
+    """How what is shown of a row is read back from its place, which is in memory, so that its store need not be asked.
+
+    Attributes:
+        rest: a pure function from a row's values to what `show` needs of them and the place does not say: one of a few
+            things, such as the id of a topic. It is asked of rows that have a place.
+        row: a pure function of a place and such a rest to the values, as far as `show` looks at them.
+    """
+
+    rest: Callable[[Mapping[str, Any]], Hashable]
+    row: Callable[[bytes, Any], Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
 class Ranking:
     """How the rows of a store are ranked; its key has two parts, the second one an `Int64`.
 
@@ -47,6 +61,7 @@ class Ranking:
         counted_in: the table, held whole, that says what of a row counts; None: all does.
         counts: a pure function of both parts of the key, the row's values, and the value that the table is held as, to
             the values that count. Not asked while the value is false.
+        read_back: how what is shown is read back from places; None: rows are read from the store.
     """
 
     place: Callable[[Mapping[str, Any]], bytes | None]
@@ -56,3 +71,4 @@ class Ranking:
     second_in: str | None = None
     counted_in: str | None = None
     counts: Callable[[Any, Any, Mapping[str, Any], Any], Mapping[str, Any]] | None = None
+    read_back: ReadBack | None = None

@@ -1,7 +1,7 @@
 """The order of the rows of one part: sort keys, the best first, of which each position is found in microseconds.
 
-A sort key is a row's place and behind it the second part of its key: bytes that say at once which row comes first and
-which one it is, and nothing beside them. A million take some 75 MB.
+A sort key is a row's place, behind it the second part of its key, and a byte: they say at once which row comes first,
+which one it is, and whether all that is shown of it can be read back from them. A million take some 75 MB.
 """
 
 from __future__ import annotations
@@ -16,6 +16,11 @@ from sortedcontainers import SortedList
 from runtime.keys import Int64, KeyType, KeyValue, first_bytes
 
 SECOND_BYTES: Final = 8
+TAIL_BYTES: Final = SECOND_BYTES + 1
+"""What stands behind the place in a sort key."""
+IN_STORE: Final = b"\xff"
+"""The last byte of a sort key whose row has to be read from the store; any other one counts the rests of rows, see
+`runtime.ranking.ReadBack`. It is above all others, and says nothing of the order: no two rows have all else alike."""
 _PAST_SECONDS: Final = b"\xff" * (SECOND_BYTES + 1)
 """Behind the bytes of a part, above all keys that begin with it."""
 _RUN: Final = 20_000
@@ -27,14 +32,14 @@ _APART: Final = 100
 SLICE_S: Final = 0.002
 
 
-def sort_key(place: bytes, second: KeyValue) -> bytes:
-    """Return the sort key of a row: its place, and the second part of its key."""
-    return place + Int64.encode(second)
+def sort_key(place: bytes, second: KeyValue, rest: bytes = IN_STORE) -> bytes:
+    """Return the sort key of a row: its place, the second part of its key, and the byte that says what its rest is."""
+    return place + Int64.encode(second) + rest
 
 
 def second_of(key: bytes) -> KeyValue:
-    """Return the second part of the key of the row that a sort key, or a key in the store, is of."""
-    return Int64.decode(key[-SECOND_BYTES:])
+    """Return the second part of the key of the row that a sort key is of."""
+    return Int64.decode(key[-TAIL_BYTES:-1])
 
 
 def bounds(of: KeyType, part: KeyValue) -> tuple[bytes, bytes]:

@@ -3,7 +3,8 @@
     rows of the store ─ place ─▶ sort keys, in order, of each first part ─▶ rank, neighbours, pages, count
     tables ─ who is there ─┘
 
-In memory there are sort keys alone. What is shown is made when it is read, of the row in the store and of the tables.
+In memory there are sort keys alone. What is shown is made when it is read, of the row and of the tables: the row is
+read back from its sort key where the ranking says how, and from the store where it does not.
 An order is there from when it was made; until then a reader of a short one makes it, and of a long one is refused.
 """
 
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final, NamedTuple
@@ -22,12 +23,12 @@ from runtime.copies.copies import Copies
 from runtime.declaration import Store
 from runtime.errors import StateUnusable
 from runtime.keys import KeyPair, KeyValue, first_bytes
-from runtime.ranking import Standing
+from runtime.ranking import ReadBack, Standing
 from runtime.records import json_bytes
 from runtime.results import Result, values_of
 from runtime.serving.local_view import LocalView
 from runtime.serving.looked_at import Lookups
-from runtime.serving.orders import SECOND_BYTES, SLICE_S, Making, bounds, second_of, sort_key
+from runtime.serving.orders import IN_STORE, SECOND_BYTES, SLICE_S, TAIL_BYTES, Making, bounds, second_of, sort_key
 from runtime.serving.view import Cut, Range, Rendered, tagged
 from runtime.stores.protocol import StateStore
 
@@ -49,7 +50,7 @@ class Page(NamedTuple):
 
     Attributes:
         rows: as they are shown, a JSON list.
-        last: the sort key of the last one while there are more behind it, None at the end.
+        last: what places of rows behind the last one come after, while there are more; None at the end.
     """
 
     rows: bytes
@@ -104,6 +105,7 @@ class RankedView(LocalView):
         self._counted_in = None if self._ranking.counted_in is None else tables[self._ranking.counted_in]
         # What says which values count, as the orders that there are have been made with it.
         self._counting: Any = None
+        self._rests = _Rests(self._ranking.read_back)
         self._partitions: dict[int, _Partition] = {}
         self._at_once, self._at_a_time, self._slice_s = at_once, at_a_time, slice_s
         self._work = asyncio.Event()
@@ -158,15 +160,17 @@ class RankedView(LocalView):
         Args:
             first: the first part of their keys.
             size: at most so many.
-            after: the sort key of a row, from the page before: those that stand behind where it stood.
+            after: `last` of the page before: those that stand behind where its last row stood.
             from_rank: the rank of the first one, where no page came before.
         """
         order = self._order(first)
         if order is None:
             return None
-        start = from_rank - 1 if after is None else order.bisect_right(after)
+        start = from_rank - 1 if after is None else order.bisect_right(after + IN_STORE)
         end = start + size
-        return Page(json_bytes(self._shown(first, order, start, end)), order[end - 1] if end < len(order) else None)
+        # Without its last byte, which says something else at another instance.
+        last = order[end - 1][:-1] if end < len(order) else None
+        return Page(json_bytes(self._shown(first, order, start, end)), last)
 
     def count_of(self, first: KeyValue) -> int | None:
         """Return how many rows with this first part have a place, None where none has."""
@@ -422,16 +426,17 @@ class RankedView(LocalView):
     def _sort_keys(self, rows: Sequence[tuple[bytes, bytes]]) -> list[bytes]:
         """Return the sort keys of those of some rows, as a store has them in its order, that have a place."""
         # A million of them are read before an order is there.
-        values, place = self._values.row, self._ranking.place
+        values, place, rest_of = self._values.row, self._ranking.place, self._rests.byte_of
         seconds = [encoded[-SECOND_BYTES:] for encoded, _ in rows]
         there = {*seconds} if self._second_in is None else self._second_in.those_there(seconds)
         keys = []
         for second, (encoded, stored) in zip(seconds, rows, strict=True):
             if second in there:
                 found = values(values_of(stored))
-                at = place(self._counted(self._key_type.decode(encoded), found) if self._counting else found)
+                row = self._counted(self._key_type.decode(encoded), found) if self._counting else found
+                at = place(row)
                 if at is not None:
-                    keys.append(at + second)
+                    keys.append(at + second + rest_of(row))
         return keys
 
     # One row
@@ -440,10 +445,12 @@ class RankedView(LocalView):
         return self._second_in is None or self._second_in.has(second)
 
     def _sort_key(self, key: KeyPair, result: Result | None) -> bytes | None:
-        if result is None:
-            return None
-        at = self._ranking.place(self._counted(key, self._values.row_of(result.values)))
-        return None if at is None else sort_key(at, key.second)
+        return None if result is None else self._sort_key_at(key, self._values.row_of(result.values))
+
+    def _sort_key_at(self, key: KeyPair, values: Mapping[str, Any]) -> bytes | None:
+        row = self._counted(key, values)
+        at = self._ranking.place(row)
+        return None if at is None else sort_key(at, key.second, self._rests.byte_of(row))
 
     def _counted(self, key: KeyPair, values: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return what counts of the values of a row."""
@@ -456,30 +463,69 @@ class RankedView(LocalView):
         """Return the sort key of a row as it is in the store, whether it has a place or not."""
         store = self._stores.get(self.partition_for(key))
         stored = None if store is None else store.get(self._key_type.encode(key))
-        if stored is None:
-            return None
-        at = self._ranking.place(self._counted(key, self._values.row(values_of(stored))))
-        return None if at is None else sort_key(at, key.second)
+        return None if stored is None else self._sort_key_at(key, self._values.row(values_of(stored)))
 
     def _shown(self, first: KeyValue, order: SortedList, start: int, end: int) -> list[Any]:
         """Return what is shown of the rows at some positions. To make JSON of all at once takes half as long."""
-        keys: Sequence[bytes] = list(order.islice(start, min(end, len(order))))
-        store, begin = self._stores[self.partition_for(KeyPair(first, 0))], first_bytes(self._first.type, first)
-        stored = store.get_each([begin + key[-SECOND_BYTES:] for key in keys])
         self._lookups.begin()
-        values, show, tables = self._values.row, self._ranking.show, self._lookups.tables
+        show, tables, row_of = self._ranking.show, self._lookups.tables, self._row_of(first)
         first_name, second_name, shared_bytes = self._first.name, self._second.name, self._ranking.shared_bytes
         shown, shared, level = [], 0, b""
-        for position, (key, value) in enumerate(zip(keys, stored, strict=True), start):
-            assert value is not None, "what has a place is in the store"
+        for position, key in enumerate(order.islice(start, min(end, len(order))), start):
             if key[:shared_bytes] != level or not shared:
                 level = key[:shared_bytes]
                 shared = 1 + (order.bisect_left(level) if position == start else position)
-            second = second_of(key)
-            counted = self._counted(KeyPair(first, second), values(values_of(value)))
-            row = {first_name: first, second_name: second, **counted}
+            row = {first_name: first, second_name: second_of(key), **row_of(key)}
             shown.append(show(row, Standing(position + 1, shared, len(order)), tables))
         return shown
+
+    def _row_of(self, first: KeyValue) -> Callable[[bytes], Mapping[str, Any]]:
+        """Return what finds the values of a row with a first part that count and are shown, by its sort key.
+
+        To look a row up takes longer than all else that is done to show it.
+        """
+        store, begin = self._stores[self.partition_for(KeyPair(first, 0))], first_bytes(self._first.type, first)
+        read_back = self._rests.read_back
+
+        def row_of(key: bytes) -> Mapping[str, Any]:
+            if key[-1:] != IN_STORE:
+                return read_back(key)
+            stored = store.get(begin + key[-TAIL_BYTES:-1])
+            assert stored is not None, "what has a place is in the store"
+            return self._counted(KeyPair(first, second_of(key)), self._values.row(values_of(stored)))
+
+        return row_of
+
+
+class _Rests:
+    """What rows have beside their places, each kept once, and the byte of sort keys that says which one a row has.
+
+    Args:
+        ranking_says: how rows are read back from their places; None where they are not.
+    """
+
+    def __init__(self, ranking_says: ReadBack | None) -> None:
+        self._says = ranking_says
+        self._bytes: dict[Hashable, bytes] = {}
+        self._each: list[Hashable] = []
+
+    def byte_of(self, row: Mapping[str, Any]) -> bytes:
+        """Return the last byte of the sort key of a row that has a place."""
+        if self._says is None:
+            return IN_STORE
+        rest = self._says.rest(row)
+        byte = self._bytes.get(rest)
+        if byte is None:
+            if len(self._each) >= IN_STORE[0]:
+                return IN_STORE
+            byte = self._bytes[rest] = bytes((len(self._each),))
+            self._each.append(rest)
+        return byte
+
+    def read_back(self, key: bytes) -> Mapping[str, Any]:
+        """Return the values of a row by its sort key, which does not say that they are in the store."""
+        assert self._says is not None, "all rows are in the store"
+        return self._says.row(key[:-TAIL_BYTES], self._each[key[-1]])
 
 
 def _position(order: SortedList, key: bytes) -> int | None:

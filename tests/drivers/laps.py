@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from itertools import takewhile
 from typing import Any
 
-from runtime import Int64, Json, Key, Min, Ranking, Standing, Store, Stream, Table, Text, Topology
+from runtime import Int64, Json, Key, Min, Ranking, ReadBack, Standing, Store, Stream, Table, Text, Topology
 from runtime.copies.copies import Copies
 from runtime.keys import KeyPair
 from runtime.ordered_bytes import falling_double
@@ -31,20 +31,26 @@ def show(row: Mapping[str, Any], standing: Standing, tables: Mapping[str, Any]) 
     return {"driver": row["driver"], "name": name, "fastest": row["fastest"], **standing._asdict()}
 
 
-LAP_TIMES = Topology(
-    "lap-times",
-    source=Stream("laps-driven", Json({"circuit": Int64, "driver": Int64, "fastest": Int64})),
-    tables=[Table(topic, Key("id", Int64), {"name": Text}, key_field="id") for topic in (CIRCUITS, DRIVERS)],
-    stores=[
-        Store(
-            LAPS,
-            topic="fastest-laps",
-            key=Key("circuit", Int64) / Key("driver", Int64),
-            values={"fastest": Min("fastest")},
-            ranking=Ranking(place, show, first_in=CIRCUITS, second_in=DRIVERS),
-        )
-    ],
-)
+def lap_times(read_back: ReadBack | None = None) -> Topology:
+    """Return the topology; its rows are read back from their places where it is said how."""
+    return Topology(
+        "lap-times",
+        source=Stream("laps-driven", Json({"circuit": Int64, "driver": Int64, "fastest": Int64})),
+        tables=[Table(topic, Key("id", Int64), {"name": Text}, key_field="id") for topic in (CIRCUITS, DRIVERS)],
+        stores=[
+            Store(
+                LAPS,
+                topic="fastest-laps",
+                key=Key("circuit", Int64) / Key("driver", Int64),
+                values={"fastest": Min("fastest")},
+                ranking=Ranking(place, show, first_in=CIRCUITS, second_in=DRIVERS, read_back=read_back),
+            )
+        ],
+    )
+
+
+READ_BACK = ReadBack(rest=lambda row: row["fastest"], row=lambda _, rest: {"fastest": rest})
+"""Of laps with the same time the rest is one."""
 
 
 class Laps:
@@ -54,6 +60,7 @@ class Laps:
         partitions: how many the store has.
         at_once: how many laps an order has at most that a reader makes.
         at_a_time: how many laps are read together for others.
+        read_back: how laps are read back from their places; None: they are read from the store.
 
     Attributes:
         instance: the instance.
@@ -62,10 +69,13 @@ class Laps:
         names: by table and id.
     """
 
-    def __init__(self, partitions: int = 2, at_once: int = 2, at_a_time: int = 1) -> None:
-        self.instance = InMemory(LAP_TIMES, partitions)
+    def __init__(
+        self, partitions: int = 2, at_once: int = 2, at_a_time: int = 1, read_back: ReadBack | None = None
+    ) -> None:
+        topology = lap_times(read_back)
+        self.instance = InMemory(topology, partitions)
         self.copies: Copies = self.instance.copies
-        self.ranked = RankedView(LAP_TIMES.store(LAPS), self.copies, at_once=at_once, at_a_time=at_a_time, slice_s=0.0)
+        self.ranked = RankedView(topology.store(LAPS), self.copies, at_once=at_once, at_a_time=at_a_time, slice_s=0.0)
         self.copies.follow(LAPS, self.ranked)
         for partition in range(partitions):
             self.ranked.partition_ready(partition)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, ClassVar
 
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from runtime import ReadBack
 from runtime.keys import KeyPair
 from runtime.serving.in_memory import TOPIC_ID
 from runtime.serving.ranked_view import NotMade
-from tests.drivers.laps import CIRCUITS, DRIVERS, LAPS, Laps
+from tests.drivers.laps import CIRCUITS, DRIVERS, LAPS, READ_BACK, Laps
 
 CIRCUIT_IDS = st.integers(-1, 2)
 DRIVER_IDS = st.integers(-2, 6)
@@ -24,9 +25,11 @@ NAMES = st.none() | st.sampled_from(["a", "b"])
 class RankingMachine(RuleBasedStateMachine):
     """Compares the view with a plain reference; long orders are made in the background, a row at a time."""
 
+    read_back: ClassVar[ReadBack | None] = None
+
     def __init__(self) -> None:
         super().__init__()
-        self.driver = Laps()
+        self.driver = Laps(read_back=self.read_back)
         self.view = self.driver.ranked
         self.work: Coroutine[Any, Any, None] | None = None
         self.last_seen: tuple[int, object] = (-1, None)
@@ -137,5 +140,13 @@ class RankingMachine(RuleBasedStateMachine):
         self.last_seen = now
 
 
+class ReadBackMachine(RankingMachine):
+    """The same where laps are read back from their places, and not from the store."""
+
+    read_back = READ_BACK
+
+
+TestReadBack = ReadBackMachine.TestCase
+TestReadBack.settings = settings(max_examples=100, deadline=None)
 TestRanking = RankingMachine.TestCase
 TestRanking.settings = settings(max_examples=150, deadline=None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.ordered_bytes import falling_double, rising_integer
+from runtime.ordered_bytes import double_of, falling_double, integers_of, rising_integer
 from runtime.records import ID_MAX, ID_MIN
 
 EDGES = (0, -1, 1, 255, 256, -255, -256, -257, 65535, 65536, -65536, -65537, ID_MIN, ID_MAX)
@@ -37,3 +37,9 @@ def test_several_behind_each_other_compare_one_after_the_other(places: list[tupl
     assert [tuple(map(float, each)) for each in sorted(places, key=place)] == [
         tuple(map(float, each)) for each in sorted(places, key=lambda each: (-each[0], each[1], each[2]))
     ]
+
+
+@given(doubles, st.lists(integers))
+def test_numbers_are_read_back_from_their_bytes(number: float, others: list[int]) -> None:
+    assert repr(double_of(falling_double(number))) == repr(number + 0.0)
+    assert integers_of(b"".join(map(rising_integer, others))) == others

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from runtime import Int64, Key, Ranking, Row, Standing, Store, Tables
-from runtime.ordered_bytes import falling_double, rising_integer
+from runtime import Int64, Key, Ranking, ReadBack, Row, Standing, Store, Tables
+from runtime.ordered_bytes import double_of, falling_double, integers_of, rising_integer
 from topology.leaderboard.bests import Bests
 from topology.leaderboard.moderation import Hidden, ScoreName
 from topology.leaderboard.topics import MODERATION, PERSONAL_BESTS, PLAYERS, PRODUCTS
@@ -45,6 +45,25 @@ def place(row: Mapping[str, Any]) -> bytes | None:
     )
 
 
+def best_of_place(place: bytes, topic: str) -> Mapping[str, Any]:
+    """Return the values of a row whose best score `place` made these bytes of, with that score alone.
+
+    Args:
+        place: the bytes.
+        topic: the id of the topic that the score's record is in.
+    """
+    timestamp, partition, offset = integers_of(place[8:])
+    score = double_of(place[:8])
+    return {
+        "best": [{"score": score, "timestamp": timestamp, "partition": partition, "offset": offset, "topic": topic}]
+    }
+
+
+def _topic_of(row: Mapping[str, Any]) -> str:
+    topic: str = row["best"][0]["topic"]
+    return topic
+
+
 def show_rank(row: Row, standing: Standing, tables: Tables) -> dict[str, Any]:
     """Return what is served of a player's rank."""
     best = row["best"][0]
@@ -80,7 +99,15 @@ PERSONAL_BEST: Final = Store(
     rows=best_rows,
     key=Key("product_id", Int64) / Key("player_id", Int64),
     values={"best": Bests()},
-    ranking=Ranking(place, show_rank, first_in=PRODUCTS, second_in=PLAYERS, counted_in=MODERATION, counts=counts),
+    ranking=Ranking(
+        place,
+        show_rank,
+        first_in=PRODUCTS,
+        second_in=PLAYERS,
+        counted_in=MODERATION,
+        counts=counts,
+        read_back=ReadBack(_topic_of, best_of_place),
+    ),
     # Lists of scores are sorted to be added up: of a million players at once they took all of the default heap.
     records_per_batch=200_000,
 )

@@ -15,7 +15,7 @@ from runtime.keys import KeyPair
 from runtime.ordered_bytes import falling_double, rising_integer
 from runtime.serving.orders import Making, sort_key
 from runtime.serving.ranked_view import NotMade
-from tests.drivers.laps import CIRCUITS, DRIVERS, Laps
+from tests.drivers.laps import CIRCUITS, DRIVERS, READ_BACK, Laps
 
 CIRCUIT = 1
 SEED = 20261127
@@ -125,6 +125,46 @@ def test_nobody_is_seen_twice_while_laps_change_under_a_page(laps: Laps) -> None
     assert rest is not None
     # Whoever did not move is there once.
     assert [lap["driver"] for lap in json.loads(rest.rows)] == list(range(3, 7))
+
+
+def test_laps_are_read_back_from_their_places_and_those_from_the_store_whose_rests_are_too_many_to_be_counted() -> None:
+    laps = Laps(partitions=1, at_a_time=7, read_back=READ_BACK)
+    laps.name(CIRCUITS, CIRCUIT, "there")
+    many = 300
+    for driver in range(many):
+        laps.name(DRIVERS, driver, f"driver {driver}")
+        laps.drive(CIRCUIT, driver, 2 * many - driver)
+    for _ in steps_of(laps):
+        pass
+    for driver in range(0, many, 3):
+        laps.drive(CIRCUIT, driver, driver + 1)
+    page = laps.ranked.page(CIRCUIT, many)
+    assert page is not None
+    assert json.loads(page.rows) == laps.expected(CIRCUIT)
+    for lap in laps.expected(CIRCUIT):
+        found = laps.ranked.get(KeyPair(CIRCUIT, lap["driver"]))
+        assert found is not None
+        assert json.loads(found.body) == lap
+
+
+def test_a_page_goes_on_at_an_instance_that_counts_the_rests_of_rows_in_another_order() -> None:
+    each = []
+    for times in ((1, 2, 3, 4), (4, 3, 2, 1)):
+        laps = Laps(partitions=1, read_back=READ_BACK)
+        laps.name(CIRCUITS, CIRCUIT, "there")
+        for ms in times:
+            laps.name(DRIVERS, ms, f"driver {ms}")
+            laps.drive(CIRCUIT, ms, ms)
+        for _ in steps_of(laps):
+            pass
+        each.append(laps.ranked)
+    for here, there in (each, reversed(each)):
+        for size in range(1, 4):
+            page = here.page(CIRCUIT, size)
+            assert page is not None
+            rest = there.page(CIRCUIT, 100, page.last)
+            assert rest is not None
+            assert [lap["driver"] for lap in json.loads(page.rows) + json.loads(rest.rows)] == [1, 2, 3, 4]
 
 
 def test_watchers_are_told_of_a_row_that_may_read_differently(laps: Laps) -> None:

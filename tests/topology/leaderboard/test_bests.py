@@ -20,7 +20,7 @@ from runtime.testing.frames import EPOCH_MS, TOPIC_ID, StoreOnFrames
 from tests.drivers.topology import Score, numbered
 from topology.leaderboard.bests import KEPT, Best, Bests
 from topology.leaderboard.board import leaderboard
-from topology.leaderboard.ranks import PERSONAL_BEST, STORE, place
+from topology.leaderboard.ranks import PERSONAL_BEST, STORE, best_of_place, place
 
 SEED = 20261127
 
@@ -56,6 +56,14 @@ def test_bests_survive_their_json_and_are_served_as_it_is(best: tuple[Best, ...]
     value = record.to_json({"best": best})
     assert record.parse(value) == {"best": best}
     assert record.row(value) == record.row_of({"best": best}) == json.loads(value)
+
+
+@given(lists.filter(bool))
+def test_the_best_score_is_read_back_from_its_place(best: tuple[Best, ...]) -> None:
+    row = PERSONAL_BEST.record.row_of({"best": best})
+    at = place(row)
+    assert at is not None
+    assert best_of_place(at, best[0].topic) == {"best": row["best"][:1]}
 
 
 @given(st.lists(bests, min_size=2, max_size=20))
