@@ -70,6 +70,12 @@ class Topics:
         """Return the keys of all records that a topic holds."""
         return {record.key for record in read_topic(KafkaConnection(self._bootstrap_servers), name)}
 
+    def group_state(self, group: str) -> str:
+        """Return what a consumer group is doing, as the broker names it."""
+        (answer,) = self._administer(lambda admin: admin.describe_consumer_groups([group]))
+        ((_, _, state, *_),) = answer.groups
+        return str(state)
+
     def _await_partitions(self, name: str, partitions: int) -> None:
         def are_led() -> bool:
             (described,) = self._administer(lambda admin: admin.describe_topics([name]))

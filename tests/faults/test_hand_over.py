@@ -21,6 +21,11 @@ pytestmark = pytest.mark.faults
 FROZEN_EVENTS = 4_000
 """So many come while an instance is frozen: its session ends long before."""
 AT_ONCE_S = 0.01
+LONG_SESSION_MS = 30_000
+"""The stream passes on, and whoever had it has noticed, before one ends."""
+HEARTBEATS_EVENTS = 400
+"""While so many come, each member has heard of a rebalance, and joined again."""
+GROUP = "leaderboard"
 
 
 @dataclass
@@ -62,7 +67,7 @@ class Passing:
         self.world.check_dead_letters()
 
 
-MakePassing = Callable[[type[Replicas]], Passing]
+MakePassing = Callable[..., Passing]
 
 
 @pytest.fixture
@@ -70,8 +75,8 @@ def passing(world: MakeWorld) -> Iterator[MakePassing]:
     """Return what makes instances with a warm standby while events flow."""
     with ExitStack() as opened:
 
-        def make(kind: type[Replicas]) -> Passing:
-            fault = world()
+        def make(kind: type[Replicas], **settings: object) -> Passing:
+            fault = world(**settings)
             replicas = opened.enter_context(kind(fault.directory, fault.broker.bootstrap_servers, **fault.settings))
             replicas.add(3)
             replicas.wait_until_settled()
@@ -106,37 +111,55 @@ def test_cut_between_the_holder_and_the_others(passing: MakePassing) -> None:
     assert replicas.stream_holder is passed.standby
 
 
-@pytest.mark.parametrize("how", ["is stopped", "is killed", "is cut off"])
+@pytest.mark.parametrize("how", ["is stopped", "is killed"])
 def test_successor_killed_while_it_takes_over_from_one_that(passing: MakePassing, how: str) -> None:
-    passed = passing(RelayedReplicas if how == "is cut off" else Replicas)
+    passed = passing(Replicas)
     replicas, holder, standby = passed.replicas, passed.holder, passed.standby
     passed.world.instance = third(passed)
-    with ExitStack() as frozen:
-        if how == "is cut off":
-            assert isinstance(replicas, RelayedReplicas)
-            # The group waits for one that is frozen: it is never told who has taken the stream over.
-            frozen.enter_context(replicas.frozen(third(passed)))
-            replicas.cut(holder)
-        elif how == "is killed":
-            replicas.kill(holder)
-        else:
-            replicas.terminate(holder)
-        passed.world.wait_until(lambda: TAKES_OVER in standby.log(), "it takes over", every_s=AT_ONCE_S)
-        numbers = numbers_of_drivers(passed.world)
-        passed.world.wait_until(
-            lambda: numbers_of_drivers(passed.world) != numbers, "it has taken a number", every_s=AT_ONCE_S
-        )
-        for jvm in filter(is_java, descendants(standby.process.pid)):
-            jvm.kill()
-        replicas.kill(standby)
+    if how == "is killed":
+        replicas.kill(holder)
+    else:
+        replicas.terminate(holder)
+    kill_while_it_takes_over(passed)
     passed.world.note(f"new scores shown after {passed.world.probe():.1f} s")
     passed.world.flow.wait_for(500)
-    if isinstance(replicas, RelayedReplicas):
-        replicas.heal(holder)
-    else:
-        replicas.bring_back(holder)
+    replicas.bring_back(holder)
     replicas.bring_back(standby)
     passed.check()
+
+
+def test_successor_killed_before_the_group_knows_of_it(passing: MakePassing) -> None:
+    """Nobody works then: whoever had the stream is superseded, and the group takes it for the one that has it."""
+    passed = passing(RelayedReplicas, SESSION_TIMEOUT_MS=LONG_SESSION_MS)
+    replicas, holder, standby, other = passed.replicas, passed.holder, passed.standby, third(passed)
+    assert isinstance(replicas, RelayedReplicas)
+    passed.world.instance = other
+    # The group waits for one that was killed until its session ends. Whoever has joined again until then can tell
+    # the group nothing, and is told nothing.
+    replicas.kill(other)
+    replicas.bring_back(other)
+    passed.world.wait_until(lambda: passed.world.topics.group_state(GROUP) == "PreparingRebalance", "the group waits")
+    passed.world.flow.wait_for(HEARTBEATS_EVENTS)
+    replicas.cut(holder)
+    kill_while_it_takes_over(passed)
+    holder.wait_for_log("the stream stopped: another driver works on")
+    holder.wait_for_log("another driver had the stream, and the group knows of none: it is given up here")
+    passed.world.note(f"new scores shown after {passed.world.probe():.1f} s")
+    passed.world.flow.wait_for(500)
+    replicas.heal(holder)
+    replicas.bring_back(standby)
+    passed.check()
+
+
+def kill_while_it_takes_over(passed: Passing) -> None:
+    """Kill the standby and its JVM as soon as it has taken a number at the checkpoint."""
+    world, standby = passed.world, passed.standby
+    world.wait_until(lambda: TAKES_OVER in standby.log(), "it takes over", every_s=AT_ONCE_S)
+    numbers = numbers_of_drivers(world)
+    world.wait_until(lambda: numbers_of_drivers(world) != numbers, "it has taken a number", every_s=AT_ONCE_S)
+    for jvm in filter(is_java, descendants(standby.process.pid)):
+        jvm.kill()
+    passed.replicas.kill(standby)
 
 
 def numbers_of_drivers(fault: World) -> set[str]:
