@@ -22,6 +22,11 @@ pytestmark = pytest.mark.anyio
 NO_JAVA = SetupError("no java on PATH", "install it")
 
 
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.instance.stream_task._TRY_AGAIN_AFTER_S", 0.05)
+
+
 def makes(outcomes: list[Exception | StreamThread]) -> Callable[[], StreamThread]:
     """Return what comes to each of these in turn."""
 
@@ -90,7 +95,6 @@ async def test_what_a_stop_leaves_behind_is_waited_for_in_the_end(tmp_path: Path
 async def test_where_no_stream_can_be_made_for_minutes_another_instance_should_try(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.instance.stream_task._TRY_AGAIN_AFTER_S", 0.01)
     go_on = False
 
     def make() -> StreamThread:
