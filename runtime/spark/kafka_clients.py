@@ -19,6 +19,8 @@ _CONNECT_MS: Final = {"socket.connection.setup.timeout.ms": "5000", "socket.conn
 
 _DELIVERY_MS: Final = 30_000
 _POLL_MS: Final = 30_000
+_BATCH_BYTES: Final = 128 * 1024
+"""Of the results of a backlog that go together; no result waits until there are as many."""
 _OFFSET_TRIES: Final = 2
 """Of Spark's own, around what the client has tried."""
 
@@ -43,6 +45,7 @@ def write_options(kafka: KafkaConnection, linger_ms: int = 0) -> dict[str, str]:
         "max.block.ms": str(_all_servers_ms(kafka)),
         "delivery.timeout.ms": str(_DELIVERY_MS),
         "linger.ms": str(linger_ms),
+        "batch.size": str(_BATCH_BYTES),
     }
     return _prefixed(_client(kafka) | limits)
 

@@ -32,6 +32,8 @@ _CATCH_UP: Final = {"availableNow": True}
 _APART: Final = "apart"
 _LINGER_MS: Final = 2
 """Where an event makes several results at once: they go together."""
+_LINGER_IN_BULK_MS: Final = 50
+"""Where a batch ends by itself: Spark has all of its results sent before it commits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +194,7 @@ class Work:
     def _start(self, results: DataFrame, trigger: Mapping[str, Any]) -> StreamQuery:
         checkpoint = self.generations.directory.child(self.generation.query)
         name = f"{self.topology.name}-{self.store.name}"
+        linger_ms = _LINGER_IN_BULK_MS if trigger is _CATCH_UP else _LINGER_MS if self.store.in_bursts else 0
         # What does not change is written when that is certain.
         mode = "append" if self.store.final else "update"
         query = self.spark.start_query(
@@ -201,7 +204,7 @@ class Work:
             checkpoint,
             mode=mode,
             trigger=trigger,
-            linger_ms=_LINGER_MS if self.store.in_bursts else 0,
+            linger_ms=linger_ms,
         )
         return StreamQuery(query)
 
