@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
 import pytest
+from fastapi.dependencies import models
 from hypothesis import HealthCheck, settings
 
 from app.java.broker import Broker
+from app.loading import leave_to_stay
 from runtime.kafka.connection import KafkaConnection
 from runtime.spark.session import Spark
 from tests.drivers.spark_sessions import spark_settings
@@ -18,6 +20,23 @@ from tests.waiting import wait_until
 # What is tried is right or wrong, however long a busy machine takes for it.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")
+
+
+def pytest_collection_finish() -> None:
+    """Have no collection of garbage look at what is loaded, nor at the tests: they stay. As the service does."""
+    leave_to_stay()
+
+
+@pytest.fixture(autouse=True)
+def no_application_stays() -> Iterator[None]:
+    """Have FastAPI forget the endpoints of a test.
+
+    It remembers thousands of them, and each holds its application: collections of garbage would look at all.
+    """
+    yield
+    for kept in vars(models).values():
+        if hasattr(kept, "cache_clear"):
+            kept.cache_clear()
 
 
 @pytest.fixture(scope="session")
