@@ -155,17 +155,13 @@ def _until_shown_s(deployment: Deployment, act: Callable[[], object]) -> float:
 
 def measure_forwarding(deployment: Deployment) -> Iterator[Figure]:
     """Yield what a forwarded read costs over a local one, asked one by one."""
-    asked = deployment.replicas.members[0]
-    served_by = {p: asked.get(f"/leaderboard/{p}").headers["x-served-by"] for p in PRODUCTS}
-    local = next(product for product, holder in served_by.items() if holder == asked.address)
-    remote = next(product for product, holder in served_by.items() if holder != asked.address)
-    paths = [f"/leaderboard/{product}" for product in (local, remote)]
-    asyncio.run(latencies_s(asked.address, paths, 200))
-    p50_ms = [
-        statistics.median(taken) * 1000 for taken in asyncio.run(latencies_s(asked.address, paths, READS_OF_EACH))
-    ]
-    yield Figure("a local read, one by one, p50", "ms", [p50_ms[0]], 2)
-    yield Figure("a forwarded read, one by one, p50", "ms", [p50_ms[1]], 2)
+    members, path = deployment.replicas.members, f"/leaderboard/{PRODUCTS[0]}"
+    holder = members[0].get(path).headers["x-served-by"]
+    other = next(member.address for member in members if member.address != holder)
+    for what, address in (("local", holder), ("forwarded", other)):
+        asyncio.run(latencies_s(address, [path], 200))
+        (taken_s,) = asyncio.run(latencies_s(address, [path], READS_OF_EACH))
+        yield Figure(f"a {what} read, one by one, p50", "ms", [statistics.median(taken_s) * 1000], 2)
 
 
 def main() -> None:

@@ -74,12 +74,14 @@ class Instance(ServedProcess):
             deadline_s=deadline_s,
         )
 
+    @property
+    def is_in_real_time(self) -> bool:
+        """Whether every store's stream runs in real time now, as the last that the process has said of it tells."""
+        return self.process.poll() is None and {*dict(_STREAM_STATE.findall(self.log())).values()} == {"running"}
+
     def wait_for_real_time(self) -> None:
-        """Wait until every store's stream runs in real time now, as the last that the process has said of it tells."""
-        wait_until(
-            lambda: self.process.poll() is None and {*dict(_STREAM_STATE.findall(self.log())).values()} == {"running"},
-            f"the stream runs in real time, see {self.log_path}",
-        )
+        """Wait until every store's stream runs in real time now."""
+        wait_until(lambda: self.is_in_real_time, f"the stream runs in real time, see {self.log_path}")
 
     def wait_for_boards(self, expected: Any, limit: int = 3) -> None:
         """Wait until `GET /leaderboard` is what is expected; fail with the first difference."""
