@@ -58,6 +58,8 @@ class Batch:
             version, metadata, *sources = text.strip("\n").split("\n")
             if version.strip() != _VERSION:
                 raise ValueError(f"version {version}")
+            if not sources:
+                raise ValueError("its file is cut off before them")
             if len(set(sources)) != 1:
                 raise ValueError(f"{len(sources)} readers, which are at different offsets")
             topics = json.loads(sources[0])

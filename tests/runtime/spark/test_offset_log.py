@@ -140,6 +140,8 @@ def test_a_query_that_reads_topics_twice_has_the_same_offsets_twice() -> None:
     batch = Batch.parse(3, f"v1\n{{}}\n{offsets}\n{offsets}")
     assert (batch.ends, batch.readers) == (of({0: 5}), 2)
     assert Batch.parse(3, batch.to_text()) == batch
+    with pytest.raises(CheckpointUnusable, match="batch 3 cannot be read: its file is cut off before them"):
+        Batch.parse(3, 'v1\n{"batchWatermarkMs":0}')
     with pytest.raises(CheckpointUnusable, match="2 readers, which are at different offsets"):
         Batch.parse(3, f"v1\n{{}}\n{offsets}\n{json.dumps({TOPIC: {'0': 6}})}")
 
