@@ -11,7 +11,6 @@ from typing import Final
 
 from aiokafka import TopicPartition
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from runtime.errors import CheckpointUnusable
 from runtime.kafka.ids import TopicDescription
@@ -27,7 +26,7 @@ from runtime.stream.settings import StreamSettings
 from runtime.stream.spark_holder import SparkHolder
 from runtime.stream.upkeep import Care, Upkeep
 from runtime.stream.watched_topics import WatchedTopics
-from runtime.stream.work import Work, sources_of
+from runtime.stream.work import Work, newest_of, sources_of
 
 logger = logging.getLogger(__name__)
 
@@ -319,9 +318,8 @@ class Choice:
 
         def write_seed(published: DataFrame) -> Work:
             results = published.cache()
-            newest = results.agg(F.max("made.generation")).first()
             generation = generations.claim(
-                (newest and newest[0]) or 0,
+                newest_of(results),
                 self.origin(topics),
                 seeded=not self._store.of_join,
                 # Of what does not change: what is known to be whole.

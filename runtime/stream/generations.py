@@ -222,8 +222,8 @@ class Generations:
             part: what is copied.
         """
         directory, of = self.directory, generation.name
-        for other in directory.names(of):
-            if other.startswith(TABLES) and directory.exists(f"{of}/{other}/{part}/{_WRITTEN}"):
+        for other in self._snapshots(generation):
+            if directory.exists(f"{of}/{other}/{part}/{_WRITTEN}"):
                 try:
                     directory.copy(f"{of}/{other}/{part}", f"{of}/{name}/{part}")
                 except QueryFailed as error:
@@ -235,9 +235,12 @@ class Generations:
 
     def delete_other_tables(self, generation: Generation, name: str) -> None:
         """Delete all snapshots of a generation but one: also those of instances that had the stream before."""
-        for other in self.directory.names(generation.name):
-            if other.startswith(TABLES) and other != name:
+        for other in self._snapshots(generation):
+            if other != name:
                 self.directory.delete(f"{generation.name}/{other}")
+
+    def _snapshots(self, generation: Generation) -> list[str]:
+        return [name for name in self.directory.names(generation.name) if name.startswith(TABLES)]
 
     def _directories(self) -> list[str]:
         return [name for name in self.directory.names() if _DIRECTORY.fullmatch(name)]

@@ -139,6 +139,9 @@ class Upkeep:
             work: the generation.
             joined: the tables that the query joins.
             events: how many events have been read.
+
+        Raises:
+            GenerationOutdated: another generation has to begin.
         """
         return self._tables_age.plan(self.care.tables.changes()) if joined else None
 

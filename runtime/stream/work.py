@@ -337,6 +337,12 @@ def newest_generation(results: DataFrame) -> tuple[DataFrame, Observation]:
     return results.observe(seen, F.max("made.generation").alias("newest")), seen
 
 
+def newest_of(results: DataFrame) -> int:
+    """Return the newest generation of results, by reading them; 0 without any."""
+    newest = results.agg(F.max("made.generation")).first()
+    return (newest and newest[0]) or 0
+
+
 def _counted(judged: DataFrame, number: int) -> DataFrame:
     """Have the records of a source counted, and those of them that cannot be used."""
     counts = F.count(F.lit(1)).alias("total"), F.count("reason").alias("invalid")

@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from aiokafka import TopicPartition
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from runtime.errors import GenerationOutdated
 from runtime.kafka.connection import KafkaConnection
@@ -26,7 +25,7 @@ from runtime.stream.generations import Generation, Generations
 from runtime.stream.plan import Next, Plan
 from runtime.stream.tables import in_memory
 from runtime.stream.upkeep import Care, Upkeep
-from runtime.stream.work import Work, newest_generation, write
+from runtime.stream.work import Work, newest_generation, newest_of, write
 from topology.leaderboard import boards
 from topology.leaderboard.first_look import FirstLook, SeenEvents
 from topology.leaderboard.hiding import SCHEMAS, Hiding, tables_of
@@ -208,7 +207,7 @@ class LeaderboardUpkeep(Upkeep):
         """
         if time.monotonic() >= self._check_at_s:
             self._check_at_s = math.inf
-            self._check_newest(work, work.with_published(_newest_of))
+            self._check_newest(work, work.with_published(newest_of))
         if (plan := self._survey(work, joined, events)) is not None:
             return plan
         if self._floors_age.are_old():
@@ -268,9 +267,3 @@ class LeaderboardUpkeep(Upkeep):
                 write(in_memory(session, table), uri)
                 frames[part] = read_parquet(session, SCHEMAS[part], uri)
         return Hiding(work.topic_ids[SCORE_EVENTS], **frames)
-
-
-def _newest_of(published: DataFrame) -> int:
-    """Return the newest generation of results that are published; 0 without any."""
-    (newest,) = published.agg(F.max("made.generation")).toArrow()[0].to_pylist()
-    return int(newest or 0)
