@@ -110,9 +110,13 @@ class Loaded:
         """Start one more instance and wait until it serves, all members have their share, and real time runs."""
         instance = self.start(**settings)
         self.wait_until_exact(instance)
+        self.settle()
+        return instance
+
+    def settle(self) -> None:
+        """Wait until all members have their share, and real time runs."""
         self.replicas.wait_until_settled()
         self.replicas.stream_holder.wait_for_real_time()
-        return instance
 
 
 @contextmanager

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
 
+import click
 import psutil
 
 from benchmarks import (
@@ -54,7 +55,11 @@ def run(name: str) -> list[Figure]:
 
 def _figures(name: str) -> list[Figure]:
     began_s, before_s = time.monotonic(), _taken_s()
-    figures = list(BENCHMARKS[name]())
+    figures = []
+    for figure in BENCHMARKS[name]():
+        # At once: a later part may fail, and its table never comes.
+        click.echo(f"{figure.what}: {figure}", err=True)
+        figures.append(figure)
     taken_percent = (_taken_s() - before_s) / (time.monotonic() - began_s) / (psutil.cpu_count() or 1) * 100
     return [*figures, Figure("meanwhile the machine's host took for others", "% of the cores", [taken_percent])]
 
