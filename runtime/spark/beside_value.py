@@ -12,13 +12,36 @@ from runtime.records import FURTHEST_MS, NO_KEY, NOT_AN_ID, NOT_UTF8, TIMESTAMP_
 from runtime.spark.casts import integer
 from runtime.spark.sizes import too_large
 
-EARLIEST_MS: Final = -8_999_816_313_600_000
-"""What `-FURTHEST_MS` in Kafka is in Spark, which takes it that days before 1582 are of the Julian calendar."""
 PLACE: Final = ("topic", "partition", "offset", "timestamp")
 """Which record it is. Of a source that is one topic, its name is in no column."""
 OF_RECORD: Final = ("reason", *PLACE)
 """The columns that say of a record what it is itself, until `at` is made of them."""
 _MARK: Final = "__its_own_"
+_DAY_MS: Final = 86_400_000
+_GREGORIAN_FROM_MS: Final = -12_219_292_800_000
+_MARCH_OF_YEAR_0: Final = -719_470
+"""The first day of March of the year 0 in the Julian calendar, from 1970: with it a leap year's last day is its own."""
+
+
+def in_spark(timestamp_ms: int) -> int:
+    """Return what a record's time in Kafka is in Spark, both in milliseconds from 1970.
+
+    Spark's source takes it that days before 1582 are of the Julian calendar, and has the day of that name in its own.
+
+    >>> in_spark(-62_135_596_800_000)  # the first of January of the year 1, which that calendar calls the third
+    -62135424000000
+
+    Args:
+        timestamp_ms: of the record.
+    """
+    if timestamp_ms >= _GREGORIAN_FROM_MS:
+        return timestamp_ms
+    day = timestamp_ms // _DAY_MS
+    year = (4 * (day - _MARCH_OF_YEAR_0) + 3) // 1461
+    return timestamp_ms + (2 - year // 100 + year // 400) * _DAY_MS
+
+
+EARLIEST_MS: Final = in_spark(-FURTHEST_MS)
 
 
 def column_of(name: str) -> str:

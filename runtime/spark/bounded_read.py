@@ -24,6 +24,7 @@ from runtime.kafka.ids import topic_ids
 from runtime.kafka.offsets import OffsetRange, Ranges, partition_offsets
 from runtime.kafka.unreadable import Record, find_runs, may_be_of_a_record, read_ranges, reason_of, spans_of
 from runtime.records import TIMESTAMP_REASON, TOO_LARGE
+from runtime.spark.beside_value import in_spark
 from runtime.spark.session import TASKS_BESIDE, Spark
 
 logger = logging.getLogger(__name__)
@@ -178,4 +179,4 @@ def _header(header: tuple[str, bytes]) -> dict[str, str | bytes]:
 
 
 def _microseconds(record: Record) -> int | None:
-    return None if reason_of(record) == TIMESTAMP_REASON else record.timestamp * 1000
+    return None if reason_of(record) == TIMESTAMP_REASON else in_spark(record.timestamp) * 1000
