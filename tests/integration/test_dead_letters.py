@@ -184,7 +184,7 @@ def test_rows_without_a_key_are_dead_letters_while_catching_up_and_in_real_time(
         inputs.send(LINES, [(None, value) for value in (b"abc", b"", b"bc", b"a", b"-x")], 0)
         with running(
             StreamThread(
-                settings_of(tmp_path, broker.connection, LETTERS, checkpoint_interval_s=2),
+                settings_of(tmp_path, broker.connection, LETTERS),
                 SmallTables(broker.connection),
             )
         ):

@@ -257,7 +257,7 @@ def test_deletes_that_leave_places_are_filled_again_from_the_scores(world: World
             lambda: bool(instance.get("/leaderboard/3?limit=2").json() == world.reference.board(3, 2)),
             "the places of the deleted players are taken by scores that had fallen off the board",
         )
-        instance.wait_for_log("new generation: deletes left", deadline_s=1)
+        instance.wait_for_log("a new generation begins: what was deleted or hidden left", deadline_s=1)
 
 
 @pytest.mark.parametrize("how", ["terminate", "kill"])
