@@ -44,7 +44,7 @@ def test_kill_in_real_time(world: MakeWorld) -> None:
 def test_kill_at_a_batch_boundary(world: MakeWorld) -> None:
     fault = in_real_time(world)
     for log in ("offsets", "commits"):
-        await_the_next(fault, log)
+        await_the_second(fault, log)
         kill_and_start_again(fault)
         await_a_commit(fault)
     fault.check()
@@ -113,10 +113,10 @@ def await_a_commit(fault: World) -> None:
     fault.wait_until(lambda: fault.checkpoint.commits > first, "real time has committed")
 
 
-def await_the_next(fault: World, log: str) -> None:
-    """Wait until the next batch's file is in a log of the checkpoint, also if a generation begins meanwhile.
+def await_the_second(fault: World, log: str) -> None:
+    """Wait until a log of the checkpoint has the second batch from now on, also if a generation begins then.
 
-    Of that one it is the first in real time: with what is caught up before, all of its events would be read again.
+    The first one may be the first in real time: that has read what came while a backlog was worked off, too.
     """
     begun: dict[int, int] = {}
 
@@ -124,10 +124,10 @@ def await_the_next(fault: World, log: str) -> None:
         files = fault.checkpoint
         if files.generation not in begun and not fault.instance.is_in_real_time:
             return False
-        batch = begun.setdefault(files.generation, files.commits)
+        batch = begun.setdefault(files.generation, files.commits + 1)
         return (files.newest / "query" / log / str(batch)).exists()
 
-    fault.wait_until(written, f"{log} has the next batch", every_s=_AT_ONCE_S)
+    fault.wait_until(written, f"{log} has the second batch", every_s=_AT_ONCE_S)
 
 
 def kill_and_start_again(fault: World, *, in_real_time: bool = True) -> None:
