@@ -120,7 +120,7 @@ def _first_minute(rate: int) -> Iterator[Figure]:
 
 def _at_each_copy(system: Loaded, rate: int) -> Iterator[Figure]:
     """Yield how long it takes at the active copy and at a standby of another instance."""
-    # Not until it is exact: there have been events since the load.
+    # Its boards are not those of the load any more: there have been events since.
     asked = system.start()
     system.settle()
     kafka = system.broker.connection
