@@ -29,7 +29,7 @@ from runtime.kafka.clients import reading
 from runtime.kafka.connection import KafkaConnection
 from runtime.kafka.errors import kafka_errors
 from runtime.kafka.ids import TopicDescription
-from runtime.kafka.offsets import TopicOffsets, topic_offsets
+from runtime.kafka.offsets import OffsetRange, TopicOffsets, topic_offsets
 from runtime.kafka.unreadable import reason_of
 from topology.leaderboard.events import plain_events
 from topology.leaderboard.topics import HIGH_SCORES, SCORE_EVENTS
@@ -58,6 +58,32 @@ class Which(NamedTuple):
     one_of: int
     most: int
     pieces: int
+
+    def ranges(self, offsets: TopicOffsets) -> Iterator[dict[int, OffsetRange]]:
+        """Yield what is read at a time, the newest first: by partition, of those that have records; none of them twice.
+
+        Args:
+            offsets: of the backlog.
+
+        Example:
+            >>> [*Which(one_of=1, most=4, pieces=2).ranges(TopicOffsets(begin={0: 0}, end={0: 10}))]
+            [{0: OffsetRange(begin=8, end=10)}, {0: OffsetRange(begin=3, end=5)}]
+        """
+        waiting = sum(offsets.end.values()) - sum(offsets.begin.values())
+        size = -(-min(waiting // self.one_of, self.most) // (len(offsets.end) * self.pieces))
+        for piece in range(self.pieces):
+            ranges = {}
+            for place, (partition, end) in enumerate(sorted(offsets.end.items())):
+                begin = offsets.begin[partition]
+                # Those of other partitions lie between.
+                shift = place / len(offsets.end) if self.pieces > 1 else 0
+                until, older = (
+                    end - int((end - begin) * (number + shift) / self.pieces) for number in (piece, piece + 1)
+                )
+                # Pieces of a partition with few records would overlap.
+                if begin < until:
+                    ranges[partition] = OffsetRange(max(until - size, older, begin), until)
+            yield ranges
 
 
 NEWEST: Final = Which(8, 300_000, 1)
@@ -158,14 +184,14 @@ class FirstLook:
         waiting = sum(offsets.end.values()) - sum(offsets.begin.values())
         if waiting < _FROM_EVENTS:
             return None
-        return await self._read(offsets, min(waiting // self._which.one_of, self._which.most))
+        return await self._read(offsets)
 
     async def _offsets(self, topic: str) -> TopicOffsets:
         return await topic_offsets(self._kafka, topic, self._topics[topic].partitions)
 
-    async def _read(self, offsets: TopicOffsets, events: int) -> SeenEvents:
+    async def _read(self, offsets: TopicOffsets) -> SeenEvents:
         began_s, seen, looked_from = time.monotonic(), [_plain([])], dict(offsets.end)
-        pieces = [*self._pieces(offsets, events // len(offsets.end))]
+        pieces = [*self._which.ranges(offsets)]
         # Where records went away meanwhile, others would be seen twice.
         reader = reading(
             self._kafka,
@@ -175,14 +201,14 @@ class FirstLook:
         async with reader as consumer, kafka_errors(self._kafka):
             consumer.assign([TopicPartition(SCORE_EVENTS, partition) for partition in offsets.end])
             for piece in pieces:
-                left = {TopicPartition(SCORE_EVENTS, partition): end for partition, (_, end) in piece.items()}
+                left = {TopicPartition(SCORE_EVENTS, partition): at.end for partition, at in piece.items()}
                 for place in left:
-                    begin, _ = piece[place.partition]
+                    begin = piece[place.partition].begin
                     consumer.seek(place, begin)
                     looked_from[place.partition] = min(looked_from[place.partition], begin)
                 while left and not self._enough.is_set() and time.monotonic() - began_s < _WITHIN_S:
                     records = chain(*(await consumer.getmany(*left, timeout_ms=_POLL_MS)).values())
-                    seen.append(_plain([record for record in records if _counts(record, *piece[record.partition])]))
+                    seen.append(_plain([record for record in records if _counts(record, piece[record.partition])]))
                     # By positions: the end of a transaction has an offset, and is no record.
                     left = {place: end for place, end in left.items() if await consumer.position(place) < end}
         found = SeenEvents(pa.concat_tables(seen), looked_from)
@@ -190,31 +216,11 @@ class FirstLook:
         logger.info("floors come from %s of the score events, seen in %.1f s", f"{len(found.events):,}", took_s)
         return found
 
-    def _pieces(self, offsets: TopicOffsets, share: int) -> Iterator[dict[int, tuple[int, int]]]:
-        """Yield what is read at a time, the newest first: begin and end by partition, of those that have records.
 
-        Args:
-            offsets: of the backlog.
-            share: how many events of each partition.
-        """
-        count = self._which.pieces
-        size = -(-share // count)
-        for number in range(count):
-            piece = {}
-            for place, (partition, end) in enumerate(sorted(offsets.end.items())):
-                begin = offsets.begin[partition]
-                # Those of other partitions lie between.
-                shift = place / len(offsets.end) if count > 1 else 0
-                until = end - int((end - begin) * (number + shift) / count)
-                if begin < until:
-                    piece[partition] = max(until - size, begin), until
-            yield piece
-
-
-def _counts(record: ConsumerRecord[bytes, bytes], begin: int, end: int) -> bool:
+def _counts(record: ConsumerRecord[bytes, bytes], of: OffsetRange) -> bool:
     # Kafka gives whole batches, and a record that is seen twice would take two places. What Spark cannot read counts
     # for no board, and so for no floor.
-    return begin <= record.offset < end and reason_of(record) is None
+    return of.begin <= record.offset < of.end and reason_of(record) is None
 
 
 def _plain(records: Sequence[ConsumerRecord[bytes, bytes]]) -> pa.Table:

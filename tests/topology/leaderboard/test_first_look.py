@@ -7,11 +7,14 @@ from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
+from runtime.kafka.offsets import TopicOffsets
 from tests.drivers.periods import ms
 from tests.drivers.topology import Score, TopologyDriver, numbered
 from topology.leaderboard.events import plain_events
-from topology.leaderboard.first_look import SeenEvents
+from topology.leaderboard.first_look import SeenEvents, Which
 from topology.leaderboard.periods import NAMES, by_period
 
 Event = tuple[int, int, float]
@@ -55,6 +58,25 @@ def test_a_floor_is_the_last_place_of_a_board_that_the_known_events_fill(
     events: list[Event], expected: dict[int, float]
 ) -> None:
     assert floors(events) == expected
+
+
+@given(
+    partitions=st.lists(st.tuples(st.integers(0, 99), st.integers(0, 999)), min_size=1, max_size=6),
+    most=st.integers(1, 5_000),
+    pieces=st.integers(1, 40),
+)
+@example(partitions=[(0, 150), (0, 170)], most=320, pieces=32)
+def test_whatever_the_partitions_hold_no_event_is_looked_at_twice(
+    partitions: list[tuple[int, int]], most: int, pieces: int
+) -> None:
+    begin, end = ({number: sum(of[:count]) for number, of in enumerate(partitions)} for count in (1, 2))
+    looked_at = [*Which(1, most, pieces).ranges(TopicOffsets(begin, end))]
+    assert len(looked_at) == pieces
+    for partition, (first, records) in enumerate(partitions):
+        offsets = [offset for piece in looked_at if partition in piece for offset in range(*piece[partition])]
+        assert len(offsets) == len(set(offsets)) <= -(-most // (len(partitions) * pieces)) * pieces
+        assert set(offsets) <= set(range(first, first + records))
+        assert bool(offsets) == bool(records)
 
 
 def test_no_events_have_no_floors() -> None:
