@@ -194,11 +194,12 @@ class StoreStream:
             planned: whether it was begun on a plan.
         """
         snapshot: Snapshot | None = None
+        gave_way = False
         while True:
             self.check_stop()
             if snapshot is None:
                 began_s = time.monotonic()
-                snapshot = self._caught_up(work)
+                snapshot = self._caught_up(work, gave_way=gave_way)
                 if planned:
                     self.upkeep.generation_took(time.monotonic() - began_s)
                     planned = False
@@ -212,26 +213,32 @@ class StoreStream:
             self.to(StreamState.REFRESHING)
             if plan.next is Next.NEW_GENERATION:
                 return plan
-            snapshot = None if plan.next is Next.CATCH_UP else newer or snapshot
+            gave_way = plan.next is Next.CATCH_UP
+            snapshot = None if gave_way else newer or snapshot
 
-    def _caught_up(self, work: Work) -> Snapshot:
-        """Work off what waits in the source; return what the next query joins after that."""
+    def _caught_up(self, work: Work, *, gave_way: bool) -> Snapshot:
+        """Work off what waits in the source; return what the next query joins after that.
+
+        Args:
+            work: the generation.
+            gave_way: whether a query did not keep up: with what that one joined, the next one may not either.
+        """
         self.to(StreamState.CATCHING_UP)
         self.wait_for("Spark's first batch")
         while True:
             try:
-                return self._short_of(work) if self._is_short(work) else self._long_of(work)
+                return self._short_of(work) if self._is_short(work) else self._long_of(work, gave_way)
             except QueryFailed as error:
                 self._pass_over(work, error)
 
     def _is_short(self, work: Work) -> bool:
         """Return whether so little waits that what real time joins hardly changes by it."""
         done = work.log.done()
-        return done is not None and self.topics.events_after(done.ends) <= _SHORT_BACKLOG_EVENTS
+        return self.topics.events_after({} if done is None else done.ends) <= _SHORT_BACKLOG_EVENTS
 
-    def _long_of(self, work: Work) -> Snapshot:
+    def _long_of(self, work: Work, gave_way: bool) -> Snapshot:
         self._catch_up(work)
-        return self.snapshot(work)
+        return self.snapshot(work, at_once=not gave_way)
 
     def _short_of(self, work: Work) -> Snapshot:
         """Take the snapshot beside the query: new events wait for both."""

@@ -122,7 +122,8 @@ class Upkeep:
             work: the generation.
             name: the directory of the snapshot in the generation's.
             events: how many events have been read.
-            at_once: whether new events wait for it: then what an earlier snapshot of the generation has is good enough.
+            at_once: whether new events wait for it: then what an earlier snapshot of the generation has is good enough,
+                or what the backlog was read with.
 
         Raises:
             GenerationOutdated: another generation has to begin.

@@ -194,7 +194,7 @@ class Work:
     def _start(self, results: DataFrame, trigger: Mapping[str, Any]) -> StreamQuery:
         checkpoint = self.generations.directory.child(self.generation.query)
         name = f"{self.topology.name}-{self.store.name}"
-        linger_ms = _LINGER_IN_BULK_MS if trigger is _CATCH_UP else _LINGER_MS if self.store.in_bursts else 0
+        linger_ms = _LINGER_IN_BULK_MS if trigger == _CATCH_UP else _LINGER_MS if self.store.in_bursts else 0
         # What does not change is written when that is certain.
         mode = "append" if self.store.final else "update"
         query = self.spark.start_query(

@@ -23,7 +23,10 @@ from runtime.errors import QueryFailed
 from runtime.kafka.connection import KafkaConnection
 from runtime.kafka.ids import TopicDescription, topic_ids
 from runtime.kafka.topics import create_missing, outputs_of
+from runtime.stream import store_stream
+from runtime.stream.plan import Next, Plan
 from runtime.stream.thread import StreamThread
+from runtime.stream.turn import Turn
 from runtime.stream.work import Work
 from tests.drivers.periods import NAMES, DatedScores, period
 from tests.drivers.producer import Inputs
@@ -32,7 +35,7 @@ from tests.drivers.topic_reader import read_topic
 from tests.waiting import UNHURRIED_S, wait_until
 from topology.leaderboard import first_look, period_upkeep, upkeep
 from topology.leaderboard.board import leaderboard
-from topology.leaderboard.first_look import NEWEST, FirstLook, SeenEvents, Which
+from topology.leaderboard.first_look import FirstLook, SeenEvents, Which
 from topology.leaderboard.period_query import narrowed
 from topology.leaderboard.periods import Periods
 from topology.leaderboard.query import above_floor
@@ -43,6 +46,7 @@ EVENTS = 320
 PARTITIONS = 4
 SHARE = EVENTS // PARTITIONS // 8
 """Of a partition, so many of the newest are looked at."""
+FEW = Which(most=SHARE * PARTITIONS, pieces=1)
 DEPTH = 2
 DAY_MS = 86_400_000
 
@@ -51,13 +55,14 @@ DAY_MS = 86_400_000
 def inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Inputs]:
     """A broker of its own with empty topics, where some hundred events are a long backlog."""
     monkeypatch.setattr(first_look, "_FROM_EVENTS", EVENTS)
+    monkeypatch.setattr(LeaderboardUpkeep, "first_look", lambda _, kafka, topics: FirstLook(kafka, topics, which=FEW))
     with Broker(tmp_path / "kafka") as broker:
         inputs = Inputs(broker.connection)
         inputs.create_topics()
         yield inputs
 
 
-def looked(kafka: KafkaConnection, which: Which = NEWEST) -> SeenEvents | None:
+def looked(kafka: KafkaConnection, which: Which = FEW) -> SeenEvents | None:
     """Look until everything has been seen that there is to see."""
     topics = asyncio.run(topic_ids(kafka, [SCORE_EVENTS, HIGH_SCORES]))
     with FirstLook(kafka, topics, which=which) as look:
@@ -82,7 +87,7 @@ def test_the_newest_of_each_partition_are_seen(inputs: Inputs) -> None:
 def test_some_are_seen_from_all_over_the_backlog_each_of_them_once(inputs: Inputs) -> None:
     # Each partition is one batch, which comes whole for each piece of it.
     send(inputs, [float(score) for score in range(EVENTS)])
-    some = looked(inputs.kafka, Which(one_of=8, most=1_000, pieces=5))
+    some = looked(inputs.kafka, Which(most=EVENTS // 8, pieces=5))
     assert some is not None
     # Two of each fifth of 80, those of the last partition the farthest from its end.
     offsets = {
@@ -143,7 +148,7 @@ def test_a_look_that_is_taken_early_has_what_was_seen_until_then(
     monkeypatch.setattr(first_look, "_WITHIN_S", math.inf)
     send(inputs, [1.0] * EVENTS)
     topics = asyncio.run(topic_ids(inputs.kafka, [SCORE_EVENTS, HIGH_SCORES]))
-    with FirstLook(inputs.kafka, topics) as look:
+    with FirstLook(inputs.kafka, topics, which=FEW) as look:
         assert has_one.wait(UNHURRIED_S)
         newest = look.take()
     assert newest is not None
@@ -181,11 +186,33 @@ class TestABacklogThatBeginsWithALook:
         scores = sent(inputs)
         with running(stream(tmp_path, inputs.kafka, small_tables(inputs.kafka))):
             assert boards(inputs.kafka) == expected(scores)
-            newest = [event for partition in range(PARTITIONS) for event in scores[partition::PARTITIONS][-SHARE:]]
-            assert dict(map(tuple, floors[0].collect())) == {
-                product: best[-1] for product, best in expected(newest).items()
-            }
+            wait_until(lambda: len(floors) == 2, "there is a query in real time")
+            # New scores do not wait until all boards have been read once more.
+            of_newest = last_places(scores_of_look(scores))
+            assert [dict(map(tuple, each.collect())) for each in floors] == [of_newest] * 2
+            assert of_newest != last_places(scores)
         assert caplog.text.count("generation begins") == 1
+
+    @pytest.mark.faults
+    def test_a_query_that_did_not_keep_up_is_followed_by_one_with_the_floors_of_all_boards(
+        self, tmp_path: Path, inputs: Inputs, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        floors: list[DataFrame] = []
+
+        def noting(events: DataFrame, of_query: DataFrame, keys: Sequence[str]) -> DataFrame:
+            floors.append(of_query)
+            return above_floor(events, of_query, keys)
+
+        turns = iter([(Plan(Next.CATCH_UP, "events wait"), None)])
+        run = Turn.run
+        monkeypatch.setattr(upkeep, "above_floor", noting)
+        monkeypatch.setattr(Turn, "run", lambda turn: next(turns, None) or run(turn))
+        monkeypatch.setattr(store_stream, "_SHORT_BACKLOG_EVENTS", -1)
+        scores = sent(inputs)
+        with running(stream(tmp_path, inputs.kafka, small_tables(inputs.kafka))):
+            # Of the backlog, of what waited while the query gave way, and of real time.
+            wait_until(lambda: len(floors) == 3, "there is a query in real time")
+            assert dict(map(tuple, floors[2].collect())) == last_places(scores)
 
     @pytest.mark.system
     def test_the_boards_of_each_period_are_those_of_all_events(
@@ -275,6 +302,15 @@ def small_tables(kafka: KafkaConnection, players: Iterable[int] = (1,)) -> Small
 
 def stream(directory: Path, kafka: KafkaConnection, tables: SmallTables) -> StreamThread:
     return StreamThread(settings_of(directory, kafka, leaderboard(DEPTH)), tables)
+
+
+def scores_of_look(scores: list[tuple[float, int, int]]) -> list[tuple[float, int, int]]:
+    """Return those that are looked at."""
+    return [event for partition in range(PARTITIONS) for event in scores[partition::PARTITIONS][-SHARE:]]
+
+
+def last_places(scores: list[tuple[float, int, int]]) -> dict[int, float]:
+    return {product: best[-1] for product, best in expected(scores).items()}
 
 
 def expected(scores: list[tuple[float, int, int]]) -> dict[int, list[float]]:

@@ -36,8 +36,8 @@ from topology.leaderboard.topics import HIGH_SCORES, SCORE_EVENTS
 
 logger = logging.getLogger(__name__)
 
-_FROM_EVENTS: Final = 500_000
-"""A shorter backlog takes Spark less time than it would save."""
+_FROM_EVENTS: Final = 50_000
+"""Of fewer events no floor would save much."""
 
 _POLL_MS: Final = 200
 _FETCH_BYTES: Final = 2 << 20
@@ -50,12 +50,10 @@ class Which(NamedTuple):
     """Which events of a backlog are looked at.
 
     Attributes:
-        one_of: one of so many.
         most: no more than these.
         pieces: in so many pieces of each partition, which lie all over the backlog; one: the newest.
     """
 
-    one_of: int
     most: int
     pieces: int
 
@@ -66,11 +64,11 @@ class Which(NamedTuple):
             offsets: of the backlog.
 
         Example:
-            >>> [*Which(one_of=1, most=4, pieces=2).ranges(TopicOffsets(begin={0: 0}, end={0: 10}))]
+            >>> [*Which(most=4, pieces=2).ranges(TopicOffsets(begin={0: 0}, end={0: 10}))]
             [{0: OffsetRange(begin=8, end=10)}, {0: OffsetRange(begin=3, end=5)}]
         """
         waiting = sum(offsets.end.values()) - sum(offsets.begin.values())
-        size = -(-min(waiting // self.one_of, self.most) // (len(offsets.end) * self.pieces))
+        size = -(-min(waiting, self.most) // (len(offsets.end) * self.pieces))
         for piece in range(self.pieces):
             ranges = {}
             for place, (partition, end) in enumerate(sorted(offsets.end.items())):
@@ -86,9 +84,9 @@ class Which(NamedTuple):
             yield ranges
 
 
-NEWEST: Final = Which(8, 300_000, 1)
-"""With a thousand boards of twenty places, the 250,000 of a backlog of 2,000,000 leave one event of twelve."""
-EVERYWHERE: Final = Which(4, 600_000, 32)
+NEWEST: Final = Which(250_000, 1)
+"""With a thousand boards of twenty places, these of a backlog of 2,000,000 leave one event of twelve."""
+EVERYWHERE: Final = Which(500_000, 32)
 """With four partitions, thirty days have four pieces each."""
 
 

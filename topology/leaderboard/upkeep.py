@@ -165,7 +165,7 @@ class LeaderboardUpkeep(Upkeep):
     # Real time
 
     def snapshot(self, work: Work, name: str, events: int, *, at_once: bool) -> None:
-        """Write the floors of now; those of an earlier snapshot take no reading of all boards.
+        """Write the floors of now, or of before: these take no reading of all boards.
 
         Raises:
             GenerationOutdated: stores ignore what this generation publishes.
@@ -175,13 +175,23 @@ class LeaderboardUpkeep(Upkeep):
         self._hiding = self._hiding_on_disk(work, name)
         self._floors_age = FloorsAge(self.care.freshness)
         uri = work.snapshot_uri(name, _FLOORS)
-        if at_once and work.generations.take_over_part(work.generation, name, _FLOORS):
+        if at_once and self._has_floors_of_before(work, name):
             self._check_at_s = time.monotonic() + _CHECK_AFTER_S
         else:
             self._check_at_s = math.inf
             self._write_floors(work, uri)
         with translated():
             self._floors = read_parquet(work.spark.session, self._floors_schema, uri)
+
+    def _has_floors_of_before(self, work: Work, name: str) -> bool:
+        """Return whether a snapshot has got floors that are there: of an earlier one, or those that a backlog had."""
+        if work.generations.take_over_part(work.generation, name, _FLOORS):
+            return True
+        if self._floors is None:
+            return False
+        with translated():
+            write(self._floors, work.snapshot_uri(name, _FLOORS))
+        return True
 
     def _write_floors(self, work: Work, uri: str) -> None:
         def write_floors(published: DataFrame) -> int:

@@ -70,7 +70,7 @@ def test_whatever_the_partitions_hold_no_event_is_looked_at_twice(
     partitions: list[tuple[int, int]], most: int, pieces: int
 ) -> None:
     begin, end = ({number: sum(of[:count]) for number, of in enumerate(partitions)} for count in (1, 2))
-    looked_at = [*Which(1, most, pieces).ranges(TopicOffsets(begin, end))]
+    looked_at = [*Which(most, pieces).ranges(TopicOffsets(begin, end))]
     assert len(looked_at) == pieces
     for partition, (first, records) in enumerate(partitions):
         offsets = [offset for piece in looked_at if partition in piece for offset in range(*piece[partition])]
