@@ -9,6 +9,14 @@ from tests.faults.conftest import MakeWorld
 
 pytestmark = pytest.mark.faults
 
+_SAID = {
+    "offsets": "a new generation begins: the offsets of batch",
+    "commits": "a new generation begins: its checkpoint cannot be used",
+    "state": "a new generation begins: its checkpoint cannot be used",
+    "generation.json": "generation.json cannot be used",
+}
+"""What the log says of each kind of file that is cut in two."""
+
 
 def test_checkpoint_lost_while_stopped(world: MakeWorld) -> None:
     fault = world()
@@ -31,15 +39,6 @@ def test_checkpoint_lost_while_running(world: MakeWorld) -> None:
     fault.instance.wait_for_log("catching up ▸ running", times=2)
     fault.note(f"new scores shown after {fault.probe():.1f} s")
     fault.check()
-
-
-_SAID = {
-    "offsets": "a new generation begins: the offsets of batch",
-    "commits": "a new generation begins: its checkpoint cannot be used",
-    "state": "a new generation begins: its checkpoint cannot be used",
-    "generation.json": "generation.json cannot be used",
-}
-"""What the log says of each kind of file that is cut in two."""
 
 
 def test_half_written(world: MakeWorld) -> None:
