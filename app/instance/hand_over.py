@@ -34,6 +34,8 @@ READY_WITHIN_S: Final = 20.0
 that loses nothing by it."""
 _GROUP_IS_ASKED_AFTER_S: Final = 30.0
 """By then the group mostly knows who has the stream, or that nobody has."""
+_STOOD_STILL_S: Final = 5.0
+"""A process that was frozen for so long may be given up by the group: what it finds when it goes on may be old."""
 _ONE_AT_A_TIME: Final = frozenset({"file", "hdfs"})
 """Where a file that must not exist is made by one of those who try at once. A driver's number is such a file."""
 
@@ -136,12 +138,18 @@ class HandOver:
         following = asyncio.create_task(
             self._link.follow(holder, ready=ready, take=lambda line: self._take(holder, line))
         )
+        stood_still, looked_at_s = False, time.monotonic()
         try:
-            while not following.done() and is_as_before() and self._stream.ready == ready:
+            while not (following.done() or stood_still) and is_as_before() and self._stream.ready == ready:
                 await asyncio.wait([following], timeout=_LOOK_EVERY_S)
+                before_s, looked_at_s = looked_at_s, time.monotonic()
+                stood_still = looked_at_s - before_s > _STOOD_STILL_S
         finally:
             following.cancel()
-        if following.done() and is_as_before():
+        if stood_still:
+            # The group may have given the stream to another one since, and decides.
+            self._followed_to = None
+        elif following.done() and is_as_before():
             await self._ended(holder, epoch, following.result(), is_as_before)
 
     async def _ended(self, holder: HostInfo, epoch: int, end: LinkEnd, is_as_before: Callable[[], bool]) -> None:

@@ -8,6 +8,7 @@ the topology, on a checkpoint that nobody else has, and what they make goes nowh
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 import time
@@ -171,11 +172,13 @@ class Warmth:
                     warm_up.run()
             except Stopped:
                 return
-            except LeaderboardError as error:
-                # Whoever takes over begins with what there is.
-                if str(error) != said:
-                    said = str(error)
-                    logger.warning("Spark could not be warmed up for a take-over: %s", said)
+            except (Exception, asyncio.CancelledError) as error:
+                # Whoever takes over begins with what there is. aiokafka lets the cancellation of its own tasks out.
+                reason = str(error) if isinstance(error, LeaderboardError) else repr(error)
+                if reason != said:
+                    said = reason
+                    foreseen = isinstance(error, LeaderboardError)
+                    logger.warning("Spark could not be warmed up for a take-over: %s", said, exc_info=not foreseen)
                 self.left.wait(_AGAIN_AFTER_S)
                 continue
             took_s, said = time.monotonic() - began_s, ""

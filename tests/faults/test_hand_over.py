@@ -185,6 +185,20 @@ def test_holder_that_was_frozen_and_comes_back(passing: MakePassing) -> None:
     passed.check()
 
 
+def test_standby_that_was_frozen_while_the_holder_was_killed(passing: MakePassing) -> None:
+    passed = passing(Replicas)
+    passed.world.instance = other = third(passed)
+    with passed.replicas.frozen(passed.standby):
+        passed.replicas.kill(passed.holder)
+        other.wait_for_log(RUNS)
+        passed.world.note(f"new scores shown after {passed.world.probe():.1f} s")
+    passed.world.flow.wait_for(500)
+    passed.replicas.bring_back(passed.holder)
+    passed.check()
+    assert TAKES_OVER not in passed.standby.log(), "what it had heard of was old"
+    assert passed.replicas.stream_holder is other
+
+
 def test_kill_of_the_jvm_alone_of_a_holder_that_is_followed(passing: MakePassing) -> None:
     passed = passing(Replicas)
     kill_jvm(passed.holder)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -212,6 +213,18 @@ async def test_a_holder_that_breaks_the_connection_and_listens_is_followed_again
             await eventually(lambda times=times: holder.asked >= times)  # type: ignore[misc]
             holder.break_off()
         await eventually(lambda: holder.asked >= 4)
+        assert not instance.thread.begun
+
+
+async def test_who_was_frozen_while_the_holder_ended_leaves_it_to_the_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hand_over, "_STOOD_STILL_S", 0.3)
+    async with Holder() as holder, standby(holder.host) as instance:
+        await eventually(lambda: instance.thread.wanted > 0)
+        followed_again = instance.link.follow = Mock(side_effect=instance.link.follow)  # type: ignore[method-assign]
+        holder.end()
+        # Nothing else in this process goes on meanwhile.
+        time.sleep(0.6)  # noqa: ASYNC251  # it is frozen
+        await eventually(lambda: followed_again.call_count >= 2)
         assert not instance.thread.begun
 
 

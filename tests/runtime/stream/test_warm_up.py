@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,7 +20,7 @@ from tests.waiting import wait_until
 class Steps:
     """Warming up one store, as told: what is raised at each time, None where it works."""
 
-    def __init__(self, *outcomes: Exception | None) -> None:
+    def __init__(self, *outcomes: BaseException | None) -> None:
         self.done = 0
         self._outcomes = list(outcomes)
 
@@ -68,6 +69,17 @@ def test_what_fails_is_tried_again_and_said_once(caplog: pytest.LogCaptureFixtur
         wait_until(lambda: warmth.there, "it is warm")
     said = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert said == ["Spark could not be warmed up for a take-over: no room"]
+
+
+@pytest.mark.parametrize("error", [OSError("no room"), ZeroDivisionError(), asyncio.CancelledError()])
+def test_what_nobody_foresaw_is_said_and_tried_again(error: BaseException, caplog: pytest.LogCaptureFixture) -> None:
+    warmth, steps = Warmth(), Steps(error, None)
+    warmth.wanted.set()
+    with kept(warmth, steps):
+        wait_until(lambda: warmth.there, "it is warm")
+    (said,) = (record for record in caplog.records if record.levelname == "WARNING")
+    assert repr(error) in said.getMessage()
+    assert said.exc_info
 
 
 def test_a_jvm_that_has_ended_is_made_anew() -> None:
