@@ -34,7 +34,7 @@ def events_observed(number: int) -> str:
 
 
 class BatchReport(NamedTuple):
-    """What one finished batch did.
+    """What one finished batch did, or where one begins that waits.
 
     Attributes:
         batch: its number.
@@ -50,6 +50,7 @@ class BatchReport(NamedTuple):
         newest_ms: when the newest event in it was, in milliseconds from 1970; None where Spark looks at no times.
         late: rows that came for windows which this bound had passed, and so were left out.
         state_rows: how many rows Spark's state has after it.
+        was_run: whether it has ended; else it waits for events, and only says where it begins.
     """
 
     batch: int
@@ -65,6 +66,7 @@ class BatchReport(NamedTuple):
     newest_ms: int | None = None
     late: int = 0
     state_rows: int = 0
+    was_run: bool = True
 
     @classmethod
     def of(cls, progress: Mapping[str, Any]) -> BatchReport:
@@ -90,6 +92,7 @@ class BatchReport(NamedTuple):
             newest_ms=_milliseconds(times.get("max")),
             late=sum(each.get("numRowsDroppedByWatermark", 0) for each in states),
             state_rows=sum(each.get("numRowsTotal", 0) for each in states),
+            was_run=_ADDED in progress["durationMs"],
         )
 
     def judged(self, topic_ids: Mapping[str, str]) -> Iterator[Judged]:

@@ -349,16 +349,28 @@ class Spark:
             trigger: as `DataStreamWriter.trigger` takes it.
             linger_ms: how long a result may wait for others that go with it, in milliseconds.
         """
-        for setting, value in checkpoint_conf(checkpoint).items():
-            self.session.conf.set(setting, value)
+        for setting, value in checkpoint_conf(checkpoint, self.settings.conf).items():
+            if value is None:
+                self.session.conf.unset(setting)
+            else:
+                self.session.conf.set(setting, value)
         writer = results.writeStream.format("kafka").options(**write_options(self.settings.kafka, linger_ms))
         writer = writer.option("topic", topic).option("checkpointLocation", checkpoint)
         return writer.outputMode(mode).queryName(name).trigger(**trigger).start()
 
 
-def checkpoint_conf(uri: str) -> Mapping[str, str]:
-    """Return what a query with its checkpoint at a URI needs of the session: nothing, unless that is a local path."""
-    return _LOCAL_CHECKPOINT if urlsplit(uri).scheme == "file" else {}
+def checkpoint_conf(uri: str, given: Mapping[str, str]) -> dict[str, str | None]:
+    """Return how the session writes a checkpoint at a URI, also after a query with its checkpoint elsewhere.
+
+    Args:
+        uri: where the checkpoint is; only a local path needs settings of its own.
+        given: the settings that Spark has been given.
+
+    Returns:
+        The value of each setting; None for Spark's own.
+    """
+    is_local = urlsplit(uri).scheme == "file"
+    return {name: value if is_local else given.get(name) for name, value in _LOCAL_CHECKPOINT.items()}
 
 
 def read_parquet(session: SparkSession, schema: str, path: str) -> DataFrame:
