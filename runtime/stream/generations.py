@@ -270,8 +270,11 @@ class Driver:
         self.check(generations)
         if generation != self._generation:
             self.begin(generation)
-        directory, number = generations.directory, self._highest(generations, generation)
+        directory, number = generations.directory, self._number or self._highest(generations, generation)
         while not directory.claim(f"{generation.name}/driver-{number + 1}", ""):
+            if self._number:
+                # Another one has come between the look above and this. Only whoever comes anew goes before it.
+                self.check(generations)
             number += 1
         self._number = number + 1
         for lower in self._numbers(generations, generation):

@@ -59,6 +59,25 @@ def test_of_two_drivers_of_one_generation_the_one_that_came_later_goes_on(genera
     assert drivers == ["driver-5"], "lower ones say nothing any more"
 
 
+def test_one_that_had_a_number_does_not_jump_over_another_that_came_at_the_same_moment(
+    generations: Generations, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    generation = begun(generations)
+    first, second = Driver(), Driver()
+    first.claim(generations, generation)
+    claim = CheckpointDirectory.claim
+
+    def once_the_other_has(directory: CheckpointDirectory, name: str, content: str) -> bool:
+        monkeypatch.setattr(CheckpointDirectory, "claim", claim)
+        second.claim(generations, generation)
+        return claim(directory, name, content)
+
+    monkeypatch.setattr(CheckpointDirectory, "claim", once_the_other_has)
+    with pytest.raises(Superseded, match="another driver works on"):
+        first.claim(generations, generation)
+    assert not is_superseded(second, generations)
+
+
 def test_whoever_begins_a_generation_comes_before_all_drivers_of_the_last(generations: Generations) -> None:
     first, second = Driver(), Driver()
     generation = begun(generations)
