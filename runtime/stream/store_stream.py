@@ -39,7 +39,7 @@ from runtime.stream.turn import LOOK_AROUND_EVERY_S, Turn
 from runtime.stream.upkeep import Care, Upkeep
 from runtime.stream.warm_up import WarmUp
 from runtime.stream.watched_topics import WatchedTopics
-from runtime.stream.work import Work
+from runtime.stream.work import Work, newest_of
 
 logger = logging.getLogger(__name__)
 
@@ -85,7 +85,7 @@ class StoreStream:
         self._letters_are_due = False
         self._status = StreamStatus()
         self._failures = Failures()
-        self._generation_at_snapshot = 0
+        self._newest_looked_up = 0
         self._stream_time = StreamTime(settings.spark.kafka, care.store)
         self._newest_ms: int | None = None
         self.topics = WatchedTopics(
@@ -326,14 +326,17 @@ class StoreStream:
             at_once: whether new events wait for it; see `Upkeep.snapshot`.
         """
         self.check_stop()
-        self._generation_at_snapshot = self.freshness.generation
         with self._spark.beside:
             return take_snapshot(work, self.upkeep, self._status.events, at_once=at_once)
 
     # What a turn asks for
 
     def plan(self, work: Work, joined: Mapping[str, DataFrame]) -> Plan | None:
-        """Return what has to come at the next commit, None when the query may go on as it is."""
+        """Return what has to come at the next commit, None when the query may go on as it is.
+
+        Raises:
+            GenerationOutdated: stores ignore what this generation publishes.
+        """
         if not self._tables.caught_up():
             # Of tables that are being read anew, a part is there.
             return None
@@ -341,9 +344,12 @@ class StoreStream:
             if (plan := self.upkeep.plan(work, joined, self._status.events)) is not None:
                 return plan
         newest = self.freshness.generation
-        if newest > max(work.generation.number, self._generation_at_snapshot):
-            # Another cluster's, on the same Kafka: results of this one would change nothing any more.
-            return Plan(Next.REFRESH, f"results of generation {newest} are published")
+        if newest > max(work.generation.number, self._newest_looked_up):
+            # Of another cluster on the same Kafka, or of a driver that ended before its generation was begun; or those
+            # that copies have read went with their topic.
+            with self._spark.beside:
+                work.check_newest(work.with_published(newest_of))
+            self._newest_looked_up = newest
         return None
 
     def check_stop(self) -> None:
@@ -356,7 +362,8 @@ class StoreStream:
         if self._letters is not None:
             self._letters.note(report.judged(work.topic_ids))
             self._letters_are_due = True
-        if (committed := work.log.ends_of(report.batch)) not in (None, report.positions):
+        # One that waits for events may have been planned since.
+        if report.was_run and (committed := work.log.ends_of(report.batch)) not in (None, report.positions):
             raise GenerationOutdated(
                 f"batch {report.batch} ended at {report.positions}, the checkpoint says {committed}"
             )

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
 from runtime.declaration import Store, Table, Topology
+from runtime.errors import GenerationOutdated
 from runtime.kafka.ids import TopicDescription
 from runtime.kafka.inspected import Judged
 from runtime.kafka.offsets import OffsetRange, Ranges
@@ -227,6 +228,15 @@ class Work:
             use: reads them; it is tried twice if Spark fails on a record.
         """
         return with_published(self.spark, self.store.topic, lambda records: self._used(records, use))
+
+    def check_newest(self, newest: int) -> None:
+        """Raise GenerationOutdated when stores ignore what this generation publishes.
+
+        Args:
+            newest: the newest generation that has results.
+        """
+        if newest > self.generation.number:
+            raise GenerationOutdated(f"results of generation {newest} are published, it is {self.generation.number}")
 
     def _used(self, records: DataFrame, use: Callable[[DataFrame], T]) -> T:
         with translated():

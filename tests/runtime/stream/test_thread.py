@@ -5,21 +5,27 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
+from aiokafka import TopicPartition
 
 from runtime import Key, Text
-from runtime.errors import TopicChanged
+from runtime.errors import GenerationOutdated, TopicChanged
 from runtime.kafka.connection import KafkaConnection
 from runtime.kafka.ids import TopicDescription
 from runtime.kafka.inspected import Judged
+from runtime.spark.query import BatchReport
 from runtime.spark.session import SparkSettings
 from runtime.stream.freshness import Freshness
 from runtime.stream.status import StreamState
 from runtime.stream.store_stream import StoreStream
 from runtime.stream.thread import StreamSettings, StreamThread
+from runtime.stream.work import Work
 from tests.drivers.stream_threads import TOWNS, VISITS, NoTables, stream_thread_without_kafka
 from tests.waiting import wait_until
 
@@ -96,6 +102,34 @@ def test_each_store_of_a_topology_has_a_stream_and_one_of_them_writes_dead_lette
     assert streams[1].freshness is freshness
     assert streams[0].freshness is not freshness
     assert thread.status.state is StreamState.CREATED
+
+
+def test_a_report_is_held_to_the_checkpoint_once_its_batch_was_run(tmp_path: Path) -> None:
+    stream = only_stream(stream_thread_without_kafka(tmp_path))
+    at = TopicPartition("visits", 0)
+    work: Any = SimpleNamespace(log=SimpleNamespace(ends_of=lambda _: {at: 9}), topic_ids={"visits": "id"})
+    waits = BatchReport(3, 0, 0, 0, 0, begin={at: 5}, positions={at: 5}, duration_s=0.1, was_run=False)
+    # An event has come since it was told, and the batch was planned.
+    stream.count(work, waits)
+    stream.count(work, waits._replace(positions={at: 9}, was_run=True))
+    with pytest.raises(GenerationOutdated, match="the checkpoint says"):
+        stream.count(work, waits._replace(was_run=True))
+
+
+def test_results_of_a_later_generation_have_another_one_begin_if_they_are_there(tmp_path: Path) -> None:
+    tables = TablesCreatedAnew()
+    stream = only_stream(stream_thread_without_kafka(tmp_path, tables=tables))
+    published = Mock(return_value=0)
+    work: Any = SimpleNamespace(generation=SimpleNamespace(number=4), with_published=published)
+    work.check_newest = partial(Work.check_newest, work)
+    for of_results, looks in [(4, 0), (5, 1), (5, 1), (5, 1)]:
+        # They went with a topic that was created anew.
+        stream.freshness.generation = of_results
+        assert stream.plan(work, {}) is None
+        assert published.call_count == looks
+    published.return_value = stream.freshness.generation = 6
+    with pytest.raises(GenerationOutdated, match="results of generation 6 are published, it is 4"):
+        stream.plan(work, {})
 
 
 def only_stream(thread: StreamThread) -> StoreStream:
