@@ -159,6 +159,7 @@ class Choice:
         self._driver.check(generations)
         generation = generations.current()
         reason = self._why_begin(spark, generations, generation, topics, plan)
+        begin = None
         if generation is None or reason is not None:
             begin = self._begin_of(spark, generations, generation, topics, plan)
             work = self._begin(spark, generations, generation, topics, begin, reason or "no checkpoint")
@@ -176,7 +177,7 @@ class Choice:
                 spark = self._open_spark(topics, both_compilers=True)
                 root = CheckpointDirectory(spark.session, self._settings.checkpoint_uri)
                 work = replace(work, spark=spark, generations=Generations(root, self._store))
-        self._upkeep.begun(work, anew=reason is not None)
+        self._upkeep.begun(work, anew=reason is not None, goes_on=begin is not None)
         return work
 
     def origin(self, topics: Mapping[str, TopicDescription]) -> Origin:

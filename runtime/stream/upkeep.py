@@ -81,12 +81,13 @@ class Upkeep:
         """
         return work.seed_of(published)
 
-    def begun(self, work: Work, *, anew: bool) -> None:
+    def begun(self, work: Work, *, anew: bool, goes_on: bool) -> None:
         """Note which generation is worked on.
 
         Args:
             work: the generation.
             anew: whether it began just now, in this process.
+            goes_on: whether it began where the last one has committed, with all that is in its state.
         """
 
     def catching_up(self, work: Work, joined: Mapping[str, DataFrame]) -> None:

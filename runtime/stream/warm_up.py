@@ -108,7 +108,7 @@ class WarmUp:
         caught_up, real_time = (self._work(spark, generations, topics, events, token) for token in ("one", "two"))
         joined = caught_up.tables_in_memory()
         with translated():
-            upkeep.begun(caught_up, anew=False)
+            upkeep.begun(caught_up, anew=False, goes_on=False)
             upkeep.catching_up(caught_up, joined)
         with running(caught_up.catch_up(joined, upkeep.narrow)) as query:
             self._until(query.ended)

@@ -85,6 +85,7 @@ class SmallTables:
     ) -> None:
         self._rows = {topic: dict(of_topic) for topic, of_topic in (rows or {}).items()}
         self._topics = asyncio.run(topic_ids(kafka, self._rows)) if self._rows else {}
+        self._deleted = 0
 
     def caught_up(self) -> bool:
         return True
@@ -96,11 +97,12 @@ class SmallTables:
         return tuple(self._rows[topic].items())
 
     def delete(self, topic: str, key: KeyValue) -> None:
-        """Delete a row; no count of changes tells of it."""
+        """Delete a row."""
         del self._rows[topic][key]
+        self._deleted += 1
 
     def changes(self, topics: Collection[str] | None = None) -> TableChanges:  # noqa: ARG002  # by name
-        return TableChanges(0, 0)
+        return TableChanges(0, self._deleted)
 
     def revision(self, topic: str) -> int:  # noqa: ARG002  # by name
         return 0

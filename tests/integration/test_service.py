@@ -170,7 +170,7 @@ def test_boards_that_another_cluster_has_published_as_a_later_generation_keep_no
         world.inputs.send(HIGH_SCORES, [(b"1", json.dumps(later).encode())])
         if meanwhile == "is down":
             instance.start()
-        instance.wait_for_log(f"boards of generation {later['generation']} are published")
+        instance.wait_for_log(f"results of generation {later['generation']} are published")
         score = world.top_score()
         world.reference.add([(score, 1, 1)])
         world.inputs.scores([(score, 1, 1)])

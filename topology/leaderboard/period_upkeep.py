@@ -58,9 +58,9 @@ class PeriodUpkeep(LeaderboardUpkeep):
         kept = published.where(is_kept(F.col("period"), self._seeded_from))
         return super().seed(work, kept, tables_are_new=tables_are_new, goes_on=goes_on)
 
-    def begun(self, work: Work, *, anew: bool) -> None:
+    def begun(self, work: Work, *, anew: bool, goes_on: bool) -> None:
         """Note which generation is worked on, and what its state has."""
-        super().begun(work, anew=anew)
+        super().begun(work, anew=anew, goes_on=goes_on)
         seeded_from, self._seeded_from = self._seeded_from, None
         directory, name = work.generations.directory, f"{work.generation.name}/{_KEPT_FROM}"
         if anew:

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from runtime.stream.freshness import Freshness
 from runtime.stream.plan import Next, Plan
+from topology.leaderboard.moderation import Hidden
 
 _ENOUGH_BOARDS: Final = 1_000
 
@@ -104,8 +105,8 @@ def plan_refresh(
         rows_deleted: whether some were deleted since the query's snapshot.
         may_begin_anew: whether the last generation is long enough ago.
         moderated_since: whether something was hidden or lifted since the query's snapshot.
-        lifted: whether something is hidden no longer that was when the generation began: only then what was lost while
-            it was hidden may be shown by now.
+        lifted: whether something is hidden no longer that the generation has hidden at some time: only then what was
+            lost meanwhile may be shown by now.
     """
     if may_begin_anew and survey.short_boards:
         reason = f"what was deleted or hidden left {survey.short_boards} boards with places to fill"
@@ -143,7 +144,9 @@ class Surveys:
     def __init__(self, every_s: float, now_s: Callable[[], float] = time.monotonic) -> None:
         self._every_s = every_s
         self._now_s = now_s
+        self._generation = 0
         self._added_before_generation: int | None = None
+        self._ever_hidden: Hidden | None = None
         self._in_snapshot = Changes(0, 0)
         self._surveyed: Changes | None = None
         self._surveyed_at_s = -math.inf
@@ -152,14 +155,28 @@ class Surveys:
         self._look_again_at_s = math.inf
         self._may_begin_anew_at_s = -math.inf
 
-    def works_on_generation(self, added_before: int | None) -> None:
-        """Note another generation.
+    def works_on(self, generation: int, changes: Changes, hidden: Hidden, *, anew: bool, goes_on: bool) -> None:
+        """Note which generation is worked on.
+
+        Of one that another process began, rows were added and what was hidden was lifted since, for all that is known.
 
         Args:
-            added_before: how many rows had been added when it began. None when another process began it: rows were
-                added since then, for all that is known.
+            generation: its number.
+            changes: how the tables have changed by now.
+            hidden: what is hidden now.
+            anew: whether it began just now, in this process.
+            goes_on: whether it has the state of the last one, and with it what that one has lost.
         """
-        self._added_before_generation = added_before
+        if anew and not goes_on:
+            self._added_before_generation, self._ever_hidden = changes.added, hidden
+        elif not anew and generation != self._generation:
+            self._added_before_generation = self._ever_hidden = None
+        self._generation = generation
+
+    def hides(self, hidden: Hidden) -> None:
+        """Note what a query of the generation hides: once that is lifted, scores of it may be lacking."""
+        if (ever := self._ever_hidden) is not None:
+            self._ever_hidden = Hidden(ever.players | hidden.players, ever.scores | hidden.scores)
 
     def generation_took(self, took_s: float) -> None:
         """Note how long a new generation took: reading everything again may take a tenth of the time, not all of it."""
@@ -190,13 +207,13 @@ class Surveys:
         """Note that they are compared; see `is_due`."""
         self._note(changes, events)
 
-    def plan(self, survey: Survey, changes: Changes, *, lifted: bool = False) -> Plan | None:
+    def plan(self, survey: Survey, changes: Changes, hidden: Hidden) -> Plan | None:
         """Return what a survey asks for, None when the query needs nothing new.
 
         Args:
             survey: how the boards and the tables fit together.
             changes: how the tables had changed when it was begun.
-            lifted: see `plan_refresh`.
+            hidden: what was hidden then.
         """
         self._apart_are_shown = survey.pending_shown + survey.hidden_shown > 0
         may_begin_anew = self._now_s() >= self._may_begin_anew_at_s
@@ -204,7 +221,7 @@ class Surveys:
         if not may_begin_anew and needs_new:
             # When that may be mended, also if no table changes until then.
             self._look_again_at_s = self._may_begin_anew_at_s
-        before = self._added_before_generation
+        before, ever = self._added_before_generation, self._ever_hidden
         return plan_refresh(
             survey,
             rows_added=before is None or changes.added > before,
@@ -212,7 +229,7 @@ class Surveys:
             rows_deleted=changes.deleted > self._in_snapshot.deleted,
             may_begin_anew=may_begin_anew,
             moderated_since=changes.moderated > self._in_snapshot.moderated,
-            lifted=lifted,
+            lifted=ever is None or not (ever.players <= hidden.players and ever.scores <= hidden.scores),
         )
 
     def _note(self, surveyed: Changes | None, events: int) -> None:

@@ -10,7 +10,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from typing import Final
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -41,6 +41,24 @@ _CHECK_AFTER_S: Final = 5.0
 """All boards are read then, which the first seconds of real time are to be without."""
 
 
+class _Backlog(NamedTuple):
+    """What a first backlog takes its floors from.
+
+    Attributes:
+        seen: some of its events.
+        players: the ids that existed before the query took its tables: it knows each of them, unless rows were deleted.
+        products: the same of products.
+        deleted: how many rows had been deleted before these ids were read.
+        hidden: what was hidden when the floors were made; None: they are yet to be.
+    """
+
+    seen: SeenEvents
+    players: pa.Array
+    products: pa.Array
+    deleted: int
+    hidden: Hidden | None = None
+
+
 class LeaderboardUpkeep(Upkeep):
     """Looks after floors, and after what deleted, created and hidden players and products ask for.
 
@@ -56,13 +74,11 @@ class LeaderboardUpkeep(Upkeep):
         self._kept: int = care.store.record.kept  # type: ignore[attr-defined]  # of Places
         self._floors: DataFrame | None = None
         self._look: FirstLook | None = None
-        self._seen: SeenEvents | None = None
+        self._backlog: _Backlog | None = None
         self._surveys = Surveys(care.refresh_s)
         self._floors_age = FloorsAge(care.freshness)
-        self._generation = 0
         self._check_at_s = math.inf
         self._hiding: Hiding | None = None
-        self._hidden_before: Hidden | None = None
 
     # A generation begins
 
@@ -93,27 +109,23 @@ class LeaderboardUpkeep(Upkeep):
     def seed(self, work: Work, published: DataFrame, *, tables_are_new: bool, goes_on: bool) -> DataFrame:
         """Return the boards so far; where all events come again without the entries of deleted players and products."""
         players, products = self._rows_of_now(work)
-        merged, hiding = boards.merged(published, self._keys), self._hiding_now(work)
+        merged, hiding = boards.merged(published, self._keys), self._hide(work, self._hidden())
         if goes_on:
             state = boards.going_on(merged, self._keys, players, products, self._kept, hiding)
             return boards.parts_going_on(state, self._keys)
         seed = boards.seed(merged, self._keys, players, products, self._kept, hiding, tables_are_new=tables_are_new)
         return boards.parts(seed, self._keys)
 
-    def begun(self, work: Work, *, anew: bool) -> None:
+    def begun(self, work: Work, *, anew: bool, goes_on: bool) -> None:
         """Note which generation is worked on; take what has been seen of the events if it has no boards."""
-        added = self._changes().added
-        # A query that goes on has read some of them when other players were known.
+        changes = self._changes()
+        self._surveys.works_on(work.generation.number, changes, self._hidden(), anew=anew, goes_on=goes_on)
         look, self._look = self._look, None
-        self._seen = look.take() if look is not None and anew and not work.generation.seeded else None
-        self._floors = None
-        if anew:
-            self._surveys.works_on_generation(added)
-            self._hidden_before = self._hidden()
-        elif work.generation.number != self._generation:
-            self._surveys.works_on_generation(None)
-            self._hidden_before = None
-        self._generation = work.generation.number
+        self._floors = self._backlog = None
+        # A query that goes on has read some of them when other players were known.
+        if look is not None and anew and not work.generation.seeded and (seen := look.take()) is not None:
+            players, products = (pa.array(self.care.tables.keys(topic), pa.int64()) for topic in (PLAYERS, PRODUCTS))
+            self._backlog = _Backlog(seen, players, products, changes.deleted)
 
     def generation_took(self, took_s: float) -> None:
         """Note how long a new generation took: reading everything again may take a tenth of the time, not all of it."""
@@ -125,24 +137,38 @@ class LeaderboardUpkeep(Upkeep):
         """Take the floors of a snapshot; without one those of the seed, or of the events that were seen.
 
         To read all boards first takes longer than what the floors of a short backlog would save.
+
+        Raises:
+            GenerationOutdated: floors of events that are yet to be read are of others than the query knows by now.
         """
-        self._hiding = self._hiding_now(work)
-        if self._floors is not None:
-            return
-        if work.generation.seeded:
+        hidden = self._hidden()
+        self._hiding = self._hide(work, hidden)
+        if self._backlog is not None:
+            self._backlog = self._narrow_by(work, self._backlog, hidden)
+        elif self._floors is None and work.generation.seeded:
             self._floors = boards.seed_floors(work.read_seed(), self._keys, self._kept)
-        elif self._seen is not None:
-            # Whoever counts for a floor has to be known to the query, so both take the same ids.
-            players, products = (pa.array(self.care.tables.keys(topic), pa.int64()) for topic in (PLAYERS, PRODUCTS))
-            hidden = self._hidden()
-            # Nobody who is hidden counts for a floor, nor does a score: which of these it is, nobody has looked at.
-            shown = pc.invert(pc.is_in(players, pa.array({each.player_id for each in hidden.players}, pa.int64())))
-            places = self._kept + len(hidden.scores)
-            seen = self._seen._replace(events=self.keyed(self._seen.events))
-            of_seen = seen.floors(self._keys, players.filter(shown), products, places)
-            if of_seen.num_rows:
-                work.generations.directory.write_text(f"{work.generation.name}/{_UNREAD}", "")
-                self._floors = in_memory(work.spark.session, of_seen)
+
+    def _narrow_by(self, work: Work, backlog: _Backlog, hidden: Hidden) -> _Backlog | None:
+        """Take floors from the events that were seen; return what they are of, None when there are none."""
+        deleted = self._changes().deleted > backlog.deleted
+        if self._floors is not None:
+            # The query before may have dropped what is below scores that count no more.
+            if deleted or hidden != backlog.hidden:
+                raise GenerationOutdated("players, products or what is hidden changed in a backlog that failed")
+            return backlog
+        if deleted:
+            return None
+        # Nobody who is hidden counts for a floor, nor does a score: which of these it is, nobody has looked at.
+        of_hidden = pa.array({each.player_id for each in hidden.players}, pa.int64())
+        shown = pc.invert(pc.is_in(backlog.players, of_hidden))
+        seen = backlog.seen._replace(events=self.keyed(backlog.seen.events))
+        places = self._kept + len(hidden.scores)
+        floors = seen.floors(self._keys, backlog.players.filter(shown), backlog.products, places)
+        if not floors.num_rows:
+            return None
+        work.generations.directory.write_text(f"{work.generation.name}/{_UNREAD}", "")
+        self._floors = in_memory(work.spark.session, floors)
+        return backlog._replace(hidden=hidden)
 
     def narrow(self, events: DataFrame) -> DataFrame:
         """Drop the events below their board's floor, and mark those of hidden players."""
@@ -155,12 +181,12 @@ class LeaderboardUpkeep(Upkeep):
         Raises:
             GenerationOutdated: some of these events were deleted before they were read.
         """
-        name = f"{work.generation.name}/{_UNREAD}"
-        if self._seen is None or not work.generations.directory.exists(name):
+        backlog, self._backlog = self._backlog, None
+        if backlog is None:
             return
-        if not self._seen.still_there({at.partition: offset for at, offset in begin().items()}):
+        if not backlog.seen.still_there({at.partition: offset for at, offset in begin().items()}):
             raise GenerationOutdated("score events that floors came from were deleted before they were read")
-        work.generations.directory.delete(name)
+        work.generations.directory.delete(f"{work.generation.name}/{_UNREAD}")
 
     # Real time
 
@@ -172,7 +198,7 @@ class LeaderboardUpkeep(Upkeep):
         """
         # Before the rows are read: a change in between is then seen as one that the snapshot lacks.
         self._surveys.snapshot_taken(self._changes(), events)
-        self._hiding = self._hiding_on_disk(work, name)
+        self._hiding = self._hide_on_disk(work, self._hidden(), name)
         self._floors_age = FloorsAge(self.care.freshness)
         uri = work.snapshot_uri(name, _FLOORS)
         if at_once and self._has_floors_of_before(work, name):
@@ -199,11 +225,7 @@ class LeaderboardUpkeep(Upkeep):
             write(boards.floors(self._boards_of(work, published), self._keys, self._kept), uri)
             return int(seen.get["newest"] or 0)
 
-        self._check_newest(work, work.with_published(write_floors))
-
-    def _check_newest(self, work: Work, newest: int) -> None:
-        if newest > work.generation.number:
-            raise GenerationOutdated(f"boards of generation {newest} are published, it is {work.generation.number}")
+        work.check_newest(work.with_published(write_floors))
 
     def committed(self) -> None:
         """Note the end of a batch: what was written before it tells no more whether floors are old."""
@@ -217,7 +239,7 @@ class LeaderboardUpkeep(Upkeep):
         """
         if time.monotonic() >= self._check_at_s:
             self._check_at_s = math.inf
-            self._check_newest(work, work.with_published(newest_of))
+            work.check_newest(work.with_published(newest_of))
         if (plan := self._survey(work, joined, events)) is not None:
             return plan
         if self._floors_age.are_old():
@@ -234,21 +256,19 @@ class LeaderboardUpkeep(Upkeep):
         if not self._surveys.is_due(changes, events):
             return None
         self._surveys.begin(changes, events)
-        hidden, hiding = self._hidden(), self._hiding_now(work)
+        hidden = self._hidden()
         survey = work.with_published(
             lambda published: boards.survey(
                 self._boards_of(work, published),
                 self._keys,
                 before=(joined[PLAYERS], joined[PRODUCTS]),
                 now=self._rows_of_now(work),
-                hiding=hiding,
+                hiding=self._hiding_of(work, hidden),
                 depth=self._depth,
                 kept=self._kept,
             )
         )
-        before = self._hidden_before
-        lifted = before is None or not (before.players <= hidden.players and before.scores <= hidden.scores)
-        return self._surveys.plan(survey, changes, lifted=lifted)
+        return self._surveys.plan(survey, changes, hidden)
 
     def _boards_of(self, work: Work, published: DataFrame) -> DataFrame:
         """Return the boards of the generation that is worked on."""
@@ -265,14 +285,20 @@ class LeaderboardUpkeep(Upkeep):
     def _hidden(self) -> Hidden:
         return hidden_by(dict(self.care.tables.rows(MODERATION)))
 
-    def _hiding_now(self, work: Work) -> Hiding:
-        return Hiding.of(work.spark.session, self._hidden(), work.topic_ids[SCORE_EVENTS])
+    def _hiding_of(self, work: Work, hidden: Hidden) -> Hiding:
+        return Hiding.of(work.spark.session, hidden, work.topic_ids[SCORE_EVENTS])
 
-    def _hiding_on_disk(self, work: Work, name: str) -> Hiding:
-        """Return the hidden players of now as a query in real time takes them: as files."""
+    def _hide(self, work: Work, hidden: Hidden) -> Hiding:
+        """Return what a seed, or a query that catches up, marks by."""
+        self._surveys.hides(hidden)
+        return self._hiding_of(work, hidden)
+
+    def _hide_on_disk(self, work: Work, hidden: Hidden, name: str) -> Hiding:
+        """Return what a query in real time marks by: as files."""
+        self._surveys.hides(hidden)
         session, frames = work.spark.session, {}
         with translated():
-            for part, table in tables_of(self._hidden()).items():
+            for part, table in tables_of(hidden).items():
                 uri = work.snapshot_uri(name, f"hidden-{part}")
                 write(in_memory(session, table), uri)
                 frames[part] = read_parquet(session, SCHEMAS[part], uri)

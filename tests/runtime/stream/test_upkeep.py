@@ -48,7 +48,7 @@ def test_nothing_else_is_asked_for() -> None:
     with upkeep.look_ahead(sentinel.kafka, {}):
         assert upkeep.why_begin(sentinel.generations, sentinel.generation) is None
     assert upkeep.narrow(sentinel.events) is sentinel.events
-    upkeep.begun(WORK, anew=True)
+    upkeep.begun(WORK, anew=True, goes_on=False)
     upkeep.catching_up(WORK, {})
     upkeep.caught_up(WORK, dict)
     upkeep.generation_took(5.0)

@@ -4,6 +4,7 @@ import pytest
 
 from runtime.stream.freshness import Freshness
 from runtime.stream.plan import Next, Plan
+from topology.leaderboard.moderation import NOTHING_HIDDEN, Hidden, HiddenPlayer
 from topology.leaderboard.surveys import Changes, FloorsAge, Survey, Surveys, floors_are_old, plan_refresh
 
 NOTHING = Survey(newly_known=0, short_boards=0, pending_lost=0, pending_shown=0, at_risk=0)
@@ -80,6 +81,7 @@ class Surveyed:
         now_s: monotonic time in seconds.
         changes: how the tables have changed.
         events: score events that have been read.
+        hidden: what is hidden.
         surveys: what is tested.
     """
 
@@ -87,6 +89,7 @@ class Surveyed:
         self.now_s = 1000.0
         self.changes = Changes(0, 0)
         self.events = 0
+        self.hidden = NOTHING_HIDDEN
         self.surveys = Surveys(60, lambda: self.now_s)
         self.surveys.snapshot_taken(self.changes, self.events)
 
@@ -98,7 +101,17 @@ class Surveyed:
         """Return what comes of a survey, which is due, with this result."""
         assert self.is_due_after(60)
         self.surveys.begin(self.changes, self.events)
-        return self.surveys.plan(survey, self.changes)
+        return self.surveys.plan(survey, self.changes, self.hidden)
+
+    def works_on(self, generation: int, *, anew: bool = True, goes_on: bool = False) -> None:
+        """Work on a generation, with the tables as they are and what is hidden."""
+        self.surveys.works_on(generation, self.changes, self.hidden, anew=anew, goes_on=goes_on)
+        self.hides(*self.hidden.players)
+
+    def hides(self, *players: HiddenPlayer) -> None:
+        """Have a query begin while these are hidden."""
+        self.hidden = Hidden(frozenset(players))
+        self.surveys.hides(self.hidden)
 
 
 def test_tables_that_stay_as_they_are_are_compared_once_after_a_snapshot() -> None:
@@ -152,15 +165,68 @@ def test_scores_at_risk_have_their_generation_when_one_may_begin() -> None:
     assert stream.is_due_after(100)
 
 
-@pytest.mark.parametrize(
-    ("added_before", "expected"), [(None, Next.NEW_GENERATION), (0, Next.NEW_GENERATION), (1, Next.REFRESH)]
-)
-def test_what_was_lost_may_be_known_by_now_when_rows_were_added_since_the_generation_began(
-    added_before: int | None, expected: Next
-) -> None:
+CHEAT, MISTAKEN = HiddenPlayer(3), HiddenPlayer(4)
+LOST_PENDING = NOTHING._replace(pending_lost=1)
+LOST_HIDDEN = NOTHING._replace(hidden_lost=1)
+
+
+def test_what_was_lost_may_be_known_by_now_when_rows_were_added_since_the_generation_began() -> None:
     stream = Surveyed()
-    stream.surveys.works_on_generation(added_before)
+    stream.works_on(1)
+    assert stream.finds(LOST_PENDING) is None
     stream.changes = Changes(added=1, deleted=0)
-    plan = stream.finds(NOTHING._replace(pending_lost=1))
-    assert plan is not None
-    assert plan.next is expected
+    assert asks_for(stream.finds(LOST_PENDING)) is Next.NEW_GENERATION
+    stream.works_on(2)
+    stream.surveys.snapshot_taken(stream.changes, stream.events)
+    assert stream.finds(LOST_PENDING) is None
+
+
+def test_who_was_hidden_meanwhile_may_lack_scores_once_lifted_though_others_stay_hidden() -> None:
+    stream = Surveyed()
+    stream.hidden = Hidden(frozenset({CHEAT}))
+    stream.works_on(1)
+    assert stream.finds(LOST_HIDDEN) is None
+    stream.hides(CHEAT, MISTAKEN)
+    stream.changes = Changes(0, 0, moderated=1)
+    assert asks_for(stream.finds(LOST_HIDDEN)) is Next.REFRESH
+    stream.hidden = Hidden(frozenset({CHEAT}))
+    stream.changes = Changes(0, 0, moderated=2)
+    assert asks_for(stream.finds(LOST_HIDDEN)) is Next.NEW_GENERATION
+    stream.works_on(2)
+    stream.surveys.snapshot_taken(stream.changes, stream.events)
+    assert stream.finds(LOST_HIDDEN) is None
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_a_generation_that_goes_on_has_lost_what_the_last_one_had(goes_on: bool) -> None:
+    stream = Surveyed()
+    stream.works_on(1)
+    stream.hides(MISTAKEN)
+    stream.hides()
+    stream.changes = Changes(added=1, deleted=0)
+    stream.works_on(2, goes_on=goes_on)
+    stream.surveys.snapshot_taken(stream.changes, stream.events)
+    expected = Next.NEW_GENERATION if goes_on else None
+    assert asks_for(stream.finds(LOST_PENDING)) is expected
+    stream.events += 1
+    stream.changes = Changes(added=1, deleted=0, moderated=1)
+    stream.surveys.snapshot_taken(stream.changes, stream.events)
+    assert asks_for(stream.finds(LOST_HIDDEN)) is expected
+
+
+@pytest.mark.parametrize("lost", [LOST_PENDING, LOST_HIDDEN])
+def test_what_happened_in_a_generation_that_another_process_began_nobody_knows(lost: Survey) -> None:
+    stream = Surveyed()
+    stream.works_on(1, anew=False)
+    assert asks_for(stream.finds(lost)) is Next.NEW_GENERATION
+
+
+def test_a_generation_that_is_worked_on_again_is_known_as_before() -> None:
+    stream = Surveyed()
+    stream.works_on(1)
+    stream.works_on(1, anew=False)
+    assert stream.finds(LOST_PENDING) is None
+
+
+def asks_for(plan: Plan | None) -> Next | None:
+    return None if plan is None else plan.next
