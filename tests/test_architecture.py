@@ -36,7 +36,8 @@ _RUNTIME = """
     copies.table_copies copies.copies copies.local_tables copies.producer copies.republisher copies.fill_session
     copies.materializer
     cluster cluster.host_metadata cluster.members cluster.assignor cluster.group_protocol cluster.membership
-    serving serving.position serving.view serving.looked_at serving.local_view serving.kept_rows serving.stored_view
+    serving serving.ahead
+    serving.position serving.view serving.looked_at serving.local_view serving.kept_rows serving.stored_view
     serving.rendered_view serving.orders serving.ranked_view
     serving.table_view serving.windowed_view serving.part_view serving.views
     serving.in_memory

@@ -36,6 +36,7 @@ class Failure(NamedTuple):
 
 
 _SLOW: Final = Failure("timeout", "it did not answer in time")
+_TOO_LARGE: Final = Failure("too_large", "it does not take so large a request")
 _BUSY: Final = Failure("busy", "too many requests wait for peers already")
 _BROKEN: Final = Failure("broken_off", "it broke off the connection")
 _NO_HTTP: Final = Failure("no_http", "it does not speak HTTP as expected")
@@ -188,8 +189,8 @@ class Peers:
 
     def _failed(self, host: HostInfo, failure: Failure) -> NoReply:
         self.failures[failure.name] += 1
-        # That too many requests wait says nothing about the peer, which others are reading from.
-        if failure is not _BUSY:
+        # That too many requests wait, or one is too large, says nothing about the peer: others are reading from it.
+        if failure not in (_BUSY, _TOO_LARGE):
             if host not in self.down.avoided():
                 logger.warning("peer %s is asked last for a while: %s", host, failure.reason)
             self.down.failed(host)
@@ -205,6 +206,8 @@ def _refusal(status: int, *, known: bool) -> Failure | None:
     """
     if status == HTTPStatus.UNAUTHORIZED:
         return Failure("unauthorized", "it does not take the token of this instance")
+    if status == HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE:
+        return _TOO_LARGE
     if status >= 500:
         return Failure("status", f"it answered {status}")
     if not known:

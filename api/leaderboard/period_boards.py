@@ -148,7 +148,7 @@ class BoardAnswers:
             raise InvalidRequest(
                 "at: all boards of a period are followed while it runs; leave it out, or follow one board"
             )
-        return of.running[asked.name], Scope(limit)
+        return of.running[asked.name] if asked.runs else of.feeds(asked.period), Scope(limit)
 
     def _of_period(self, name: str) -> _OfPeriods:
         if self._periods is None or name not in self._periods.running:
@@ -164,6 +164,7 @@ class _OfPeriods:
         running: live updates of the periods that run, by name.
         feeds_of_one: live updates of the board of a product and period.
         gather: returns what answers for all boards of a period.
+        feeds: returns live updates of all boards of a period.
     """
 
     def __init__(self, serving: Serving, compose: Callable[[Rows], bytes], words: Words) -> None:
@@ -173,6 +174,7 @@ class _OfPeriods:
         self._lapsing = lapsing
         self._parts: ServedParts = serving.parts[PERIOD_STORE]
         self.gather = lru_cache(_GATHERS_KEPT)(lambda period: self._parts.of(period).gather(compose))
+        self.feeds = lru_cache(_GATHERS_KEPT)(lambda period: self._parts.of(period).feeds(words))
         self.board = served.one_row(BOARD_PATH, _no_such_board, _asked_by_peers)
         self.running = {name: of.feeds(words) for name, of in self._parts.running.items()}
         self.feeds_of_one = served.feeds(words)

@@ -26,6 +26,7 @@ from runtime.keys import KeyPair, KeyValue, first_bytes
 from runtime.ranking import ReadBack, Standing
 from runtime.records import json_bytes
 from runtime.results import Result, values_of
+from runtime.serving.ahead import Ahead
 from runtime.serving.local_view import LocalView
 from runtime.serving.looked_at import Lookups
 from runtime.serving.orders import IN_STORE, SECOND_BYTES, SLICE_S, TAIL_BYTES, Making, bounds, second_of, sort_key
@@ -113,7 +114,7 @@ class RankedView(LocalView):
         self._known_there: set[KeyValue] = set()
         self._partitions: dict[int, _Partition] = {}
         self._at_once, self._at_a_time, self._slice_s = at_once, at_a_time, slice_s
-        self._work = asyncio.Event()
+        self._ahead = Ahead(f"the ranking of store {self.store.name} is made")
 
     @property
     def name(self) -> str:
@@ -190,7 +191,7 @@ class RankedView(LocalView):
         """Return why nothing can be said yet of rows with this first part; empty when it can."""
         try:
             self._order(first)
-        except NotMade as error:
+        except (NotMade, StateUnusable) as error:
             return str(error)
         return ""
 
@@ -245,7 +246,7 @@ class RankedView(LocalView):
             self._counting = self._counted_in.whole
         self._partitions[partition] = _Partition(ready=True)
         self._changed(None)
-        self._work.set()
+        self._ahead.is_needed()
 
     def partition_reset(self, partition: int) -> None:
         self._partitions.pop(partition, None)
@@ -347,14 +348,7 @@ class RankedView(LocalView):
 
     async def keep_warm(self) -> None:
         """Make the orders of partitions that become ready, until cancelled."""
-        while True:
-            await self._work.wait()
-            self._work.clear()
-            try:
-                await self.warm_up()
-            except StateUnusable as error:
-                # Whoever fills the stores opens them again, and then there is work again.
-                logger.warning("the ranking of store %s is made later: %s", self.store.name, error)
+        await self._ahead.keep_up(self.warm_up)
 
     async def warm_up(self) -> None:
         """Make the orders that have not been made, a few milliseconds at a time."""

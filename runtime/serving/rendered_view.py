@@ -17,10 +17,11 @@ from typing import Any, Final
 
 from runtime.copies.copies import Copies
 from runtime.declaration import Limits, Show, Store
-from runtime.errors import LeaderboardError, StateUnusable
+from runtime.errors import LeaderboardError
 from runtime.keys import KeyValue
 from runtime.records import json_bytes
 from runtime.results import Result, values_of
+from runtime.serving.ahead import Ahead
 from runtime.serving.local_view import LocalView
 from runtime.serving.looked_at import NOTHING, LookedAt, Lookups
 from runtime.serving.view import EVERYTHING, Cut, Range, Rendered, tagged
@@ -82,8 +83,9 @@ class RenderedView(LocalView):
         self._lookups = Lookups({topic: table.table for topic, table in copies.tables.items()})
         self._rendered: dict[KeyValue, Rendered] = {}
         self._partitions: dict[int, _Partition] = {}
-        self._work = asyncio.Event()
-        self._sought: set[bytes] = set()
+        self._ahead = Ahead(f"rows of store {self.store.name} are rendered")
+        self._sought: dict[bytes, int] = {}
+        self._seeks = 0
         self._fails = False
 
     # Reading
@@ -166,7 +168,7 @@ class RenderedView(LocalView):
     def partition_ready(self, partition: int) -> None:
         self._partition(partition).ready = True
         self._changed(None)
-        self._work.set()
+        self._ahead.is_needed()
 
     def partition_reset(self, partition: int) -> None:
         for key in list(self._partition(partition).seen):
@@ -192,12 +194,13 @@ class RenderedView(LocalView):
     def _seek(self, text: bytes) -> None:
         """Have the rows rendered again whose values have a text in them: at once, or in the background if there are
         many rows; until then each is rendered when it is read."""
-        self._sought.add(text)
+        self._seeks += 1
+        self._sought[text] = self._seeks
         self._version += 1
         if sum(len(kept.seen) for kept in self._partitions.values()) <= _SEARCHED_AT_ONCE:
             self._end_search()
         else:
-            self._work.set()
+            self._ahead.is_needed()
 
     def _end_search(self) -> None:
         for _ in self._searching():
@@ -206,10 +209,13 @@ class RenderedView(LocalView):
     def _searching(self) -> Iterator[None]:
         """Render the rows again that have what is sought in them; yield every few milliseconds."""
         while self._sought:
-            texts = frozenset(self._sought)
+            sought = dict(self._sought)
             for partition, kept in list(self._partitions.items()):
-                yield from self._searching_in(partition, kept, texts)
-            self._sought -= texts
+                yield from self._searching_in(partition, kept, sought)
+            for text, seek in sought.items():
+                # What was sought again meanwhile may be in rows that had been passed, and have been rendered since.
+                if self._sought.get(text) == seek:
+                    del self._sought[text]
 
     def _searching_in(self, partition: int, kept: _Partition, texts: Collection[bytes]) -> Iterator[None]:
         store, started = self._stores.get(partition), time.monotonic()
@@ -241,14 +247,7 @@ class RenderedView(LocalView):
 
     async def keep_warm(self) -> None:
         """Render what changes leave to do, until cancelled."""
-        while True:
-            await self._work.wait()
-            self._work.clear()
-            try:
-                await self.warm_up()
-            except StateUnusable as error:
-                # Whoever fills the stores opens them again, and then there is work again.
-                logger.warning("rows of store %s are rendered later: %s", self.store.name, error)
+        await self._ahead.keep_up(self.warm_up)
 
     async def _warm(self, partition: int, kept: _Partition) -> None:
         store = self._stores.get(partition)
@@ -318,7 +317,7 @@ class RenderedView(LocalView):
             else:
                 self._rendered.pop(key, None)
                 self._partition(partition).stale.add(key)
-                self._work.set()
+                self._ahead.is_needed()
             self._changed(key)
 
     def _render_stored(self, partition: int, key: KeyValue) -> None:

@@ -96,7 +96,8 @@ async def test_a_host_that_cannot_answer_is_passed_over_and_remembered() -> None
 
 
 @pytest.mark.parametrize(
-    ("status", "failure"), [(401, "unauthorized"), (503, "status"), (404, "no_store"), (200, "no_store")]
+    ("status", "failure"),
+    [(401, "unauthorized"), (431, "too_large"), (503, "status"), (404, "no_store"), (200, "no_store")],
 )
 async def test_whoever_gives_no_board_is_counted_the_same_for_an_answer_and_a_stream(status: int, failure: str) -> None:
     transport = Scripted({"b": status})

@@ -193,6 +193,19 @@ async def test_all_boards_follow_the_period_that_runs(instances: PeriodInstances
     await events.stream.leave()
 
 
+@pytest.mark.parametrize("at", INSTANCES)
+async def test_all_boards_of_today_by_its_date_stay_with_it(instances: PeriodInstances, at: int) -> None:
+    events = await instances.cluster.events("/leaderboard/events?period=day&at=2026-11-25", at=at)
+    await until(events, "complete")
+    instances.now_ms += 2_000
+    instances.publish(5, TOMORROW, (7.0, 1))
+    instances.publish(3, TODAY, (99.0, 1))
+    [late] = await events.take(1)
+    assert (late.name, late.data["productId"]) == ("board", 3)
+    assert late.data["entries"] == [entry(3, 99.0, 1), entry(3, 30.0, 2)]
+    await events.stream.leave()
+
+
 async def until(events: Any, name: str) -> list[Event]:
     """Return the events up to the first of a name."""
     found: list[Event] = []

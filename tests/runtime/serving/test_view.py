@@ -15,7 +15,7 @@ from runtime.errors import StateUnusable
 from runtime.kafka.partitioner import partition_for
 from runtime.keys import Int64, Text
 from runtime.results import Made, Result
-from runtime.serving import stored_view
+from runtime.serving import ahead, stored_view
 from runtime.serving.stored_view import StoredView
 from runtime.serving.view import EVERYTHING, Range, inclusive
 from runtime.stores.memory import MemoryStore
@@ -199,6 +199,7 @@ async def test_a_warm_up_sees_rows_that_change_meanwhile(driver: StoresDriver) -
 async def test_rows_are_rendered_ahead_again_after_a_store_could_not_be_read(
     driver: StoresDriver, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    monkeypatch.setattr(ahead, "_AGAIN_AFTER_S", 0.001)
     driver.station(1, result((3, 4000)))
     driver.view.tables_reset()
     keeping_warm = asyncio.create_task(driver.view.keep_warm())
@@ -206,7 +207,7 @@ async def test_rows_are_rendered_ahead_again_after_a_store_could_not_be_read(
         patched.setattr(MemoryStore, "scan", _closed)
         driver.view.partition_ready(partition_for(1, 4))
         await eventually(lambda: "rendered later: it is closed" in caplog.text)
-    driver.view.partition_ready(partition_for(1, 4))
+    # Nobody else has noticed.
     await eventually(lambda: sum(driver.view.shown().values()) == 1)
     keeping_warm.cancel()
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from runtime.errors import InvalidRecord
+from runtime.serving import rendered_view
 from runtime.serving.in_memory import GivenRecord, InMemory
 from runtime.serving.rendered_view import RenderedView
 from runtime.table_records import parse_row
@@ -96,6 +98,31 @@ async def test_what_is_hidden_leaves_its_boards_and_is_back_when_it_is_lifted(
     assert (served.players(1), served.players(6)) == (on_1, on_6)
     lift(served, key)
     assert (served.players(1), served.players(6)) == ([5, 4, 3], [5, 4, 3])
+
+
+@pytest.mark.parametrize("first", [HIDE, SHOW], ids=["lifted", "hidden"])
+async def test_what_is_hidden_or_lifted_while_boards_are_searched_reads_so_on_all_of_them(
+    monkeypatch: pytest.MonkeyPatch, first: dict[str, Any]
+) -> None:
+    monkeypatch.setattr(rendered_view, "_SEARCHED_AT_ONCE", 0)
+    monkeypatch.setattr(rendered_view, "_SLICE_S", 0)
+    products = (1, 6)
+    last = SHOW if first is HIDE else HIDE
+    for product in products:
+        for before in range(4):
+            served = Served(products)
+            assert isinstance(served.view, RenderedView)
+            key = key_of(ScoreName("T", 0, product * 10 + 5))
+            served.moderate(key, last)
+            await served.view.warm_up()
+            served.moderate(key, first)
+            searching = served.view.warm_up()
+            for step in range(10):
+                if step == before:
+                    served.moderate(key, last)
+                with suppress(StopIteration, RuntimeError):
+                    searching.send(None)
+            assert served.players(product) == ([4, 3, 2] if last is HIDE else [5, 4, 3]), f"at step {before}"
 
 
 async def test_who_is_hidden_before_the_first_score_is_hidden_from_then_on(served: Served) -> None:
