@@ -258,7 +258,7 @@ class Gather:
         """Return what the copies of partitions, by default all, answered, and why partitions have no answer."""
         asked = range(self._view.partition_count) if partitions is None else partitions
         await reached_among(self._view, asked, demand)
-        question = question.demanding(demand.query(self._view.store.name))
+        question = question.demanding(demand.query(self._view.name))
         while True:
             routes = {each: self._route(each, demand, hop=hop) for each in asked}
             here = [each for each, route in routes.items() if isinstance(route, Local)]
@@ -332,7 +332,7 @@ class Gather:
         """Return what a peer replies, whose copies have come to what was told before if they do so in a moment."""
 
         async def ask(positions: list[Position]) -> Reply | NoReply:
-            texts = ",".join(each.text(self._view.store.name) for each in positions)
+            texts = ",".join(each.text(self._view.name) for each in positions)
             return await self._peers.forward((host,), f"{target}&once_at={texts}" if texts else target, many=True)
 
         return await self._told.newest(POSITIONS, ask)

@@ -147,6 +147,20 @@ async def test_a_position_is_that_of_the_boards_of_periods(instances: PeriodInst
 
 
 @pytest.mark.parametrize("at", INSTANCES)
+@pytest.mark.parametrize("query", ["period=day", "period=day&at=2026-11-25", "period=week&at=2026-11-29"])
+async def test_all_boards_of_a_period_are_no_older_than_those_that_were_told(
+    instances: PeriodInstances, query: str, at: int
+) -> None:
+    position = (await instances.cluster.get("/leaderboard/3?period=day")).headers["x-store-position"]
+    target = f"/leaderboard?{query}"
+    first = await instances.cluster.get(target, at=at)
+    assert first.json()
+    # Peers are asked for copies that have come as far; this one takes no position of another store for one of this.
+    again = [await instances.cluster.get(each, at=at) for each in (target, f"{target}&min_position={position}")]
+    assert [(answer.status_code, answer.json()) for answer in again] == [(200, first.json())] * 2
+
+
+@pytest.mark.parametrize("at", INSTANCES)
 async def test_one_board_follows_the_period_that_runs(instances: PeriodInstances, at: int) -> None:
     events = await instances.cluster.events("/leaderboard/3/events?period=day", at=at)
     first = await events.next()
