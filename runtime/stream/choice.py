@@ -319,12 +319,15 @@ class Choice:
 
         def write_seed(published: DataFrame) -> Work:
             results = published.cache()
+            newest = newest_of(results)
+            # What is told may be of another version, whose rows are none of these.
+            whole_ms = told if newest else None
             generation = generations.claim(
-                newest_of(results),
+                newest,
                 self.origin(topics),
                 seeded=not self._store.of_join,
                 # Of what does not change: what is known to be whole.
-                stream_ms=told if self._store.final else stream_ms_of(self._store, results),
+                stream_ms=whole_ms if self._store.final else stream_ms_of(self._store, results),
             )
             work = self._work(spark, generations, generation, topics)
             if generation.seeded:

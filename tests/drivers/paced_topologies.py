@@ -32,6 +32,12 @@ def sessions(name: str, window: Session = SESSION) -> Topology:
     return Topology(name, source, [replace(store, partitions=2)], pace="1 second")
 
 
+def sessions_of_version_2(name: str) -> Topology:
+    """Return the same as another version of the store."""
+    topology = sessions(name)
+    return replace(topology, stores=[replace(topology.stores[0], version=2)])
+
+
 def sessions_of(events: Iterable[Event], *, gap_ms: int = GAP_MS) -> dict[WindowKey, tuple[int, int]]:
     """Return the sessions of events: when each ends, and how many events are in it, by key and start."""
     by_key: dict[str, list[int]] = defaultdict(list)

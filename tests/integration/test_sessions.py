@@ -106,3 +106,28 @@ def test_sessions_are_exact_live_and_after_a_restart_and_when_the_checkpoint_is_
         scene.until_exact()
         assert scene.rows()[WindowKey("d", scene.begin_ms + 1_120_000)][1] == 3
         stream.stop()
+
+
+@pytest.mark.system
+def test_another_version_of_a_store_has_the_sessions_that_had_ended_before_it(broker: Broker, tmp_path: Path) -> None:
+    scene = Scene(broker, "again")
+    first, second = (
+        StreamProcess(
+            f"tests.drivers.paced_topologies:{topology}", "again", broker.bootstrap_servers, tmp_path / topology,
+            tmp_path / "checkpoint",
+        )
+        for topology in ("sessions", "sessions_of_version_2")
+    )  # fmt: skip
+    scene.send(("a", 0), ("a", 30), ("b", 1), ("a", 1000), ("c", 1100))
+    with running(first):
+        first.until_running()
+        scene.until_exact()
+        scene.until_told()
+        first.stop()
+    with running(second):
+        second.until_running()
+        newest = {each.key: dict(each.headers).get("version") for each in scene.world.records()}
+        del newest[STREAM_TIME_KEY]
+        assert [*newest.values()] == [b"2"] * 3
+        scene.until_exact()
+        second.stop()
