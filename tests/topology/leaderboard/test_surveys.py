@@ -177,6 +177,8 @@ def test_what_was_lost_may_be_known_by_now_when_rows_were_added_since_the_genera
     stream.changes = Changes(added=1, deleted=0)
     assert asks_for(stream.finds(LOST_PENDING)) is Next.NEW_GENERATION
     stream.works_on(2)
+    stream.events = 1
+    assert asks_for(stream.finds(LOST_PENDING)) is Next.REFRESH, "since the query's snapshot"
     stream.surveys.snapshot_taken(stream.changes, stream.events)
     assert stream.finds(LOST_PENDING) is None
 
