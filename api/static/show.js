@@ -14,13 +14,23 @@ export function make(tag, { className, ...attributes } = {}, ...children) {
   return element;
 }
 
-/** Have an element hold these children, in this order. One that has its place stays there, and keeps the focus. */
+/** Have an element hold these children, in this order. The focus stays where it is while its element does. */
 export function arrange(parent, children) {
+  const focused = parent.contains(document.activeElement) ? document.activeElement : null;
+  const place = focused ? Array.from(parent.children).findIndex((child) => child.contains(focused)) : -1;
   const kept = new Set(children);
   for (const child of Array.from(parent.children)) if (!kept.has(child)) child.remove();
   children.forEach((child, index) => {
     if (parent.children[index] !== child) parent.insertBefore(child, parent.children[index] ?? null);
   });
+  if (focused && document.activeElement !== focused) heirOf(focused, place, parent)?.focus({ preventScroll: true });
+}
+
+/** Return what has the focus after an element that was moved or is gone: a link to the same, else what stands in its place. */
+function heirOf(focused, place, parent) {
+  if (parent.contains(focused)) return focused;
+  const links = Array.from(parent.querySelectorAll("a"));
+  return links.find((link) => link.href === focused.href) ?? parent.children[Math.min(place, parent.childElementCount - 1)]?.querySelector("a");
 }
 
 /** Set a text only when it differs, so that no status is read out twice. */

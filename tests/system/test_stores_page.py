@@ -58,6 +58,9 @@ def test_a_key_is_found_and_seen_to_change(browser: Browser) -> None:
         browser.run("document.querySelector('#find-key').dispatchEvent(new Event('input'))")
         browser.wait_for(f"{LISTED}.join().includes('hallo,hello,world')", "the rows beside it come and go")
         assert browser.run("return document.activeElement.textContent") == "hello"
+        view.change("hello", {})
+        browser.wait_for(f"{LISTED}.join().includes('hallo,world')", "it is gone")
+        assert browser.run("return document.activeElement.textContent") == "world"
 
 
 @pytest.mark.parametrize("word", WORDS)
