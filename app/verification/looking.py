@@ -23,6 +23,10 @@ class Result(Protocol):
     def differences(self) -> int:
         """How many there are."""
 
+    @property
+    def unsettled(self) -> int:
+        """How many differences there are, and rows that cannot be proved yet: another look may find them equal."""
+
     def still(self, before: Self) -> Self:
         """Return this look without the differences that the one before did not have: what agreed once is right."""
 
@@ -37,15 +41,15 @@ R = TypeVar("R", bound=Result)
 
 
 def until_equal(look: Callable[[], R], within_s: float) -> R:
-    """Look until nothing is different, or until the time has passed; it begins again with the first comparison.
+    """Look until nothing is unsettled, or until the time has passed; it begins again with the first comparison.
 
     Raises:
         Retry: Kafka or an instance did not answer in time.
     """
     result = retried(look, time.monotonic() + within_s)
     deadline_s = time.monotonic() + within_s
-    while result.differences and time.monotonic() < deadline_s:
-        logger.info("looking again, since this many differ: %d", result.differences)
+    while result.unsettled and time.monotonic() < deadline_s:
+        logger.info("looking again, since this many differ: %d", result.unsettled)
         time.sleep(_PAUSE_S)
         result = retried(look, deadline_s).still(result)
     return result

@@ -34,6 +34,7 @@ from runtime.kafka.offsets import OffsetRange, Ranges
 from runtime.kafka.unreadable import Record, find_runs, read_ranges, spans_of
 from runtime.spark.bounded_read import around, past_unreadable
 from runtime.spark.session import Spark, read_parquet, translated
+from topology.leaderboard.bests import KEPT
 from topology.leaderboard.topics import PLAYERS, PRODUCTS, SCORE_EVENTS
 
 logger = logging.getLogger(__name__)
@@ -135,36 +136,43 @@ class Expectation:
     def periods(self) -> dict[tuple[str, str], dict[int, Board]]:
         """Return the boards of each day, week and month in UTC, by its name and its first day, of what has been read.
 
+        Also of a period that has none, since each of its scores is hidden or of an unknown id: none may be served.
+
         Raises:
             QueryFailed: Spark could not compute them.
         """
         boards: dict[tuple[str, str], dict[int, Board]] = {}
         with translated():
-            scores = self._not_hidden(self._judged(SCORE_EVENTS).where("score IS NOT NULL"))
+            scores = self._judged(SCORE_EVENTS).where("score IS NOT NULL")
             dated = scores.where(F.col("timestamp_ms").between(_FIRST_MS, _LAST_MS))
             for name in PERIODS:
                 begin = F.date_trunc(name, F.timestamp_millis("timestamp_ms")).cast("date").cast("string")
-                for row in self._best(dated.withColumn("begin", begin), "begin").collect():
+                begun = dated.withColumn("begin", begin)
+                for row in begun.select("begin").distinct().collect():
+                    boards[name, row.begin] = {}
+                for row in self._best(self._not_hidden(begun), "begin").collect():
                     place = Place(row.score, row.player_id, row.player_name, row.game_name)
-                    of = boards.setdefault((name, row.begin), {})
+                    of = boards[name, row.begin]
                     of[row.product_id] = (*of.get(row.product_id, ()), place)
         return boards
 
     def ranks(self) -> dict[int, list[Rank]]:
         """Return the ranks of all players on each product, of what has been read.
 
+        Also of a product that has none, as `periods`.
+
         Raises:
             QueryFailed: Spark could not compute them.
         """
         topic_id = self._inputs.described[SCORE_EVENTS].topic_id
         with translated():
-            rows = self._bests(self._not_hidden(self._judged(SCORE_EVENTS).where("score IS NOT NULL"))).collect()
-        best_first: dict[int, list[Rank]] = {}
+            scores = self._judged(SCORE_EVENTS).where("score IS NOT NULL")
+            played = self._table(PRODUCTS).join(scores.select(F.col("product_id").alias("id")), "id", "left_semi")
+            best_first: dict[int, list[Rank]] = {row.id: [] for row in played.collect()}
+            rows = self._bests(scores).collect()
         for row in rows:
             entry = f"{topic_id}/{row.partition}/{row.offset}"
-            best_first.setdefault(row.product_id, []).append(
-                Rank(row.player_id, row.player_name, row.score, 0, 0, 0, 0.0, entry)
-            )
+            best_first[row.product_id].append(Rank(row.player_id, row.player_name, row.score, 0, 0, 0, 0.0, entry))
         return {product_id: ranked(players) for product_id, players in best_first.items()}
 
     def names(self, players: Collection[int], products: Collection[int]) -> Names:
@@ -250,12 +258,17 @@ class Expectation:
         return scores
 
     def _bests(self, scores: DataFrame) -> DataFrame:
-        """Return the best score of each player on each product, in order: the higher one, then the earlier record."""
+        """Return the best score of each player on each product that is not hidden, in order.
+
+        The higher one comes first, then the earlier record. It is one of those that the product keeps of the player:
+        where all of these are hidden there is none, whatever scores are behind them.
+        """
         order = [F.desc("score"), F.asc("timestamp_ms"), F.asc("partition"), F.asc("offset")]
-        of_player = Window.partitionBy("product_id", "player_id").orderBy(*order)
+        nth = F.row_number().over(Window.partitionBy("product_id", "player_id").orderBy(*order))
         players = self._table(PLAYERS).select(F.col("id").alias("player_id"), F.col("name").alias("player_name"))
         products = self._table(PRODUCTS).select(F.col("id").alias("product_id"))
-        best = scores.withColumn("nth", F.row_number().over(of_player)).where("nth = 1")
+        kept = self._not_hidden(scores.withColumn("nth", nth).where(F.col("nth") <= KEPT))
+        best = kept.withColumn("nth", nth).where("nth = 1")
         return best.join(players, "player_id").join(products, "product_id").orderBy("product_id", *order)
 
     def _best(self, scores: DataFrame, *of: str) -> DataFrame:

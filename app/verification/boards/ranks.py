@@ -37,7 +37,7 @@ class Rank(NamedTuple):
 
 
 Ranks = Mapping[int, Sequence[Rank]]
-"""The ranking of each product, best first; none is empty."""
+"""The ranking of each product, best first."""
 
 
 class ServedRanks(NamedTuple):

@@ -34,6 +34,11 @@ class Result(NamedTuple):
         """How many there are."""
         return len(self.comparison.differences)
 
+    @property
+    def unsettled(self) -> int:
+        """The same: which events are gone, another look does not change."""
+        return self.differences
+
     def still(self, before: Result) -> Result:
         """Return this look without the differences that the one before did not have: what agreed once is right."""
         return self._replace(comparison=self.comparison.still(before.comparison))

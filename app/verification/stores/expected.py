@@ -4,26 +4,49 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Iterable
+from contextlib import suppress
 from decimal import Decimal
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
+import pyarrow as pa
 from aiokafka import TopicPartition
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from app.verification.inputs import Inputs
+from app.verification.stores.comparison import Sessions
 from runtime.copies.local_tables import LocalTables
 from runtime.declaration import Store, Topology
-from runtime.kafka.offsets import Ranges
+from runtime.kafka.connection import KafkaConnection
+from runtime.kafka.ids import topic_ids
+from runtime.kafka.offsets import Ranges, partition_offsets
 from runtime.kafka.unreadable import read_ranges
+from runtime.keys import KeyValue
+from runtime.records import OF_THE_FUTURE
+from runtime.results import Headers
 from runtime.serving.in_memory import GivenRecord, InMemory
 from runtime.spark.bounded_read import in_memory, past_unreadable, read_apart, read_around
-from runtime.spark.results import Results, SourceTopic, as_consumed, written
+from runtime.spark.results import Consumed, Results, SourceTopic, as_consumed, written
 from runtime.spark.rows import events_of, rows_of, unusable
 from runtime.spark.session import Spark, translated
 from runtime.stream.tables import tables_in_memory
+from runtime.windows import Session
 
 _COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp")
+
+
+class SourceRecord(NamedTuple):
+    """A record of a source, by where it lies."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+_SOURCE_RECORDS: Final = pa.schema([("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64())])
+"""The same, as Arrow has it."""
 
 
 class ExpectedStores(NamedTuple):
@@ -32,6 +55,7 @@ class ExpectedStores(NamedTuple):
     Attributes:
         rows: by store, ascending by key.
         stream_ms: the stream time of stores with windows, by store, where there are events.
+        sessions: all that the records make, of each store with sessions; those that have not ended as well.
         records: of the sources that were read.
         unusable: how many of them cannot be used.
         lost: the first offset that is there of each partition of a source whose first records are gone; of several
@@ -40,6 +64,7 @@ class ExpectedStores(NamedTuple):
 
     rows: dict[str, list[Any]]
     stream_ms: dict[str, int]
+    sessions: dict[str, Sessions]
     records: int
     unusable: int
     lost: dict[str, int]
@@ -70,8 +95,9 @@ class StoresExpectation:
         self._kafka = spark.settings.kafka
         self._topology = topology
         self._inputs = Inputs(self._kafka, topology.inputs)
-        # Of stores with sessions: the stream time of the last look.
+        # Of stores with sessions: the stream time of the last look, and all sessions.
         self._ended_ms: dict[str, int | None] = {}
+        self._sessions: dict[str, Sessions] = {}
 
     def rows(self) -> ExpectedStores:
         """Return the rows of what the topics hold now.
@@ -88,9 +114,10 @@ class StoresExpectation:
         for topic in tables:
             asyncio.run(self._read_table(shown, offsets.ranges([topic])))
         ranges = offsets.ranges(self._topology.source_topics)
+        future = self._of_the_future()
         records, found = past_unreadable(
-            lambda: self._compute(shown, _Events(self._spark.records(ranges).select(*_COLUMNS), 0)),
-            lambda: self._compute_past_unreadable(shown, ranges),
+            lambda: self._compute(shown, _Events(self._spark.records(ranges).select(*_COLUMNS), 0), future),
+            lambda: self._compute_past_unreadable(shown, ranges, future),
         )
         stream_ms = {
             store.name: ms for store in self._topology.stores if (ms := self._let_go(shown, store)) is not None
@@ -98,8 +125,8 @@ class StoresExpectation:
         rows = {store.name: _rows(shown, store) for store in self._topology.stores}
         # After they were read: Spark passes over what goes meanwhile.
         begin = self._inputs.begins(self._topology.source_topics)
-        lost = {at: first for at, first in sorted(begin.items()) if first}
-        return ExpectedStores(rows, stream_ms, records, found, {self._place(at): first for at, first in lost.items()})
+        lost = {self._place(at): first for at, first in sorted(begin.items()) if first}
+        return ExpectedStores(rows, stream_ms, dict(self._sessions), records, found, lost)
 
     def _place(self, at: TopicPartition) -> str:
         return str(at.partition) if len(self._topology.sources) == 1 else f"{at.topic} {at.partition}"
@@ -109,26 +136,53 @@ class StoresExpectation:
             given = [GivenRecord(each.offset, each.key, each.value, each.timestamp) for each in records]
             shown.read_table(at.topic, at.partition, given)
 
-    def _compute_past_unreadable(self, shown: InMemory, ranges: Ranges) -> tuple[int, int] | None:
+    def _of_the_future(self) -> set[SourceRecord]:
+        """Return which records of the sources were of the future when the stream read them; none without event time.
+
+        By the clock of now they are of the past, and would make windows and move stream time.
+        """
+        topology = self._topology
+        if topology.join is None and all(store.window is None for store in topology.stores):
+            return set()
+        return asyncio.run(_read_of_the_future(self._kafka, [source.invalid_topic for source in topology.sources]))
+
+    def _compute_past_unreadable(
+        self, shown: InMemory, ranges: Ranges, future: set[SourceRecord]
+    ) -> tuple[int, int] | None:
         """Compute where Spark cannot read every record; None when it is not for that."""
         apart = read_apart(self._kafka, ranges)
         if apart is None:
             return None
         parts = [in_memory(self._spark, apart.readable), *read_around(self._spark, ranges, apart.spans)]
         records = reduce(DataFrame.union, [part.select(*_COLUMNS) for part in parts])
-        return self._compute(shown, _Events(records, len(apart.records) - len(apart.readable)))
+        return self._compute(shown, _Events(records, len(apart.records) - len(apart.readable)), future)
 
-    def _compute(self, shown: InMemory, source: _Events) -> tuple[int, int]:
+    def _compute(self, shown: InMemory, source: _Events, future: set[SourceRecord]) -> tuple[int, int]:
         """Compute the results of every store; return how many records there are, and how many cannot be used."""
         first, *_ = self._topology.stores
         with translated():
+            records = self._without(source.records, future)
             for store in self._topology.stores:
-                made = self._results(store, source.records, LocalTables(shown.copies)).toLocalIterator()
-                ended, self._ended_ms[store.name] = written(store, map(as_consumed, made))
+                results = self._results(store, records, LocalTables(shown.copies)).toLocalIterator()
+                made: Iterable[Consumed] = map(as_consumed, results)
+                if isinstance(store.window, Session):
+                    made = list(made)
+                    self._sessions[store.name] = sessions_of(store, made)
+                ended, self._ended_ms[store.name] = written(store, made)
                 given = [GivenRecord(0, key, value, headers=headers) for key, value, headers in ended]
                 shown.read_results(store.name, given)
-            cannot = unusable(self._topology, first, source.records).count()
-            return source.records.count() + source.unreadable, cannot + source.unreadable
+            count = source.records.count()
+            left_out = count - records.count() if future else 0
+            cannot = unusable(self._topology, first, records).count() + left_out
+            return count + source.unreadable, cannot + source.unreadable
+
+    def _without(self, records: DataFrame, those: set[SourceRecord]) -> DataFrame:
+        """Return records without some of them."""
+        if not those:
+            return records
+        table = pa.Table.from_pylist([each._asdict() for each in those], _SOURCE_RECORDS)
+        left_out = self._spark.session.createDataFrame(table)
+        return records.join(F.broadcast(left_out), list(SourceRecord._fields), "left_anti")
 
     def _let_go(self, shown: InMemory, store: Store) -> int | None:
         """Have the windows go that are kept no longer; return the stream time by which that is, None without any."""
@@ -148,6 +202,48 @@ class StoresExpectation:
         events = events_of(self._topology, records)
         rows = results.in_windows(rows_of(self._topology, store, events, joined))
         return results.of_parts(results.parts(rows))
+
+
+def sessions_of(store: Store, made: Iterable[Consumed]) -> Sessions:
+    """Return the sessions that results are of, ended or not.
+
+    Args:
+        store: has sessions.
+        made: its results.
+    """
+    assert store.window is not None
+    found: dict[KeyValue, list[tuple[int, int]]] = {}
+    for text, value, _ in made:
+        key, start_ms = store.row_key.parse(text.decode())
+        found.setdefault(key, []).append((start_ms, store.window.end_ms(start_ms, store.record.parse(value))))
+    return found
+
+
+def of_the_future(letters: Iterable[Headers]) -> set[SourceRecord]:
+    """Return which records were dead letters for their time alone, by the headers of dead letters.
+
+    No other reason depends on the clock: what cannot be used for one of those is judged again here.
+    """
+    found: set[SourceRecord] = set()
+    for headers in letters:
+        said = dict(headers)
+        if said.get("reason") == OF_THE_FUTURE.encode():
+            # Anybody may write to the topic.
+            with suppress(KeyError, ValueError):
+                found.add(SourceRecord(said["topic"].decode(), int(said["partition"]), int(said["offset"])))
+    return found
+
+
+async def _read_of_the_future(kafka: KafkaConnection, topics: list[str]) -> set[SourceRecord]:
+    """Return the same of all dead letters that topics hold; none of a topic that does not exist."""
+    described = await topic_ids(kafka, topics)
+    if not described:
+        return set()
+    offsets = await partition_offsets(kafka, {topic: each.partitions for topic, each in described.items()})
+    found: set[SourceRecord] = set()
+    async for _, records in read_ranges(kafka, offsets.ranges(described)):
+        found |= of_the_future(record.headers for record in records)
+    return found
 
 
 def _rows(shown: InMemory, store: Store) -> list[Any]:

@@ -38,6 +38,7 @@ class StoreLooks:
         expected = self._expectation.rows()
         logger.info("rows of %d records computed in %.1f s", expected.records, time.monotonic() - began_s)
         answers = self._instances.ask()
+        late_rows = self._instances.late_rows()
         lost = self._events_lost or bool(expected.lost)
         comparisons = {
             store.name: compare(
@@ -46,7 +47,8 @@ class StoreLooks:
                 answers[store.name],
                 events_lost=lost,
                 stream_ms=expected.stream_ms.get(store.name),
-            )
+                sessions=expected.sessions.get(store.name),
+            ).proved_by(late_rows)
             for store in self._topology.stores
         }
         source = " and ".join(self._topology.source_topics)

@@ -38,18 +38,14 @@ class StoresResult(NamedTuple):
         """How many there are."""
         return len(self.found)
 
+    @property
+    def unsettled(self) -> int:
+        """How many differences there are, and rows that cannot be proved yet: another look may find them equal."""
+        return self.differences + sum(each.late_rows for each in self.comparisons.values())
+
     def still(self, before: StoresResult) -> StoresResult:
-        """Return this look without the differences that the one before did not have: what agreed once is right."""
-        kept = {
-            name: now._replace(
-                differences={
-                    about: each
-                    for about, each in now.differences.items()
-                    if about in before.comparisons[name].differences
-                }
-            )
-            for name, now in self.comparisons.items()
-        }
+        """Return this look without what agreed in the one before: what agreed once is right."""
+        kept = {name: now.still(before.comparisons[name]) for name, now in self.comparisons.items()}
         return self._replace(comparisons=kept)
 
     def text(self) -> str:
@@ -63,19 +59,26 @@ class StoresResult(NamedTuple):
         return "\n".join([*lines, f"{rows} compared with {records}: {outcome}", *self._notes()])
 
     def _notes(self) -> list[str]:
-        unproved = {name: each.unproved for name, each in self.comparisons.items() if each.unproved}
-        if not self.lost and not unproved:
-            return []
-        where = ", ".join(f"partition {place} begins at {first}" for place, first in self.lost.items())
-        rows = " and ".join(f"{_counted(count, 'row')} of {name}" for name, count in unproved.items())
-        said = f"{rows} cannot be proved by those that are there" if rows else "those that are there explain every row"
-        return [f"note: {self.source} has lost records ({where or 'as was said'}); {said}"]
+        gone = _rows({name: each.unproved for name, each in self.comparisons.items()})
+        late = _rows({name: each.late_rows for name, each in self.comparisons.items()})
+        notes = []
+        if self.lost or gone:
+            where = ", ".join(f"partition {place} begins at {first}" for place, first in self.lost.items())
+            of_others = f"those that are there explain every {'other ' if late else ''}row"
+            said = f"{gone} cannot be proved by those that are there" if gone else of_others
+            notes.append(f"note: {self.source} has lost records ({where or 'as was said'}); {said}")
+        if late:
+            notes.append(f"note: {late} cannot be proved: records that came too late may be what is missing")
+        return notes
 
     def json(self) -> str:
         """Return the result as one JSON object, with every difference."""
         fields = {
             "equal": not self.differences,
-            "stores": {name: {"rows": each.rows, "unproved": each.unproved} for name, each in self.comparisons.items()},
+            "stores": {
+                name: {"rows": each.rows, "unproved": each.unproved + each.late_rows}
+                for name, each in self.comparisons.items()
+            },
             "records": self.records,
             "unusable": self.unusable,
             "lost_before": self.lost,
@@ -101,3 +104,8 @@ def _shown(row: Any) -> str:
 
 def _counted(number: int, one: str) -> str:
     return f"{number} {one}" if number == 1 else f"{number} {one}s"
+
+
+def _rows(counts: dict[str, int]) -> str:
+    """Return how many rows of each store these are, in words; empty without any."""
+    return " and ".join(f"{_counted(count, 'row')} of {name}" for name, count in counts.items() if count)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from decimal import Decimal
 from typing import Any, Final
 from urllib.parse import urljoin
@@ -13,6 +14,7 @@ from app.verification.stores.comparison import ServedStore
 from runtime.declaration import Store, Topology
 
 _PAGE_SIZE: Final = 1000
+_LATE_ROWS: Final = re.compile(r"^leaderboard_late_rows_total ([0-9.e+]+)$", re.MULTILINE)
 
 
 class StoreInstances(Asking):
@@ -37,6 +39,19 @@ class StoreInstances(Asking):
             SetupError: one refuses, or answers with something that is no list of rows.
         """
         return {store.name: [self._ask(url, store) for url in self._urls] for store in self._topology.stores}
+
+    def late_rows(self) -> int:
+        """Return how many rows have come too late, as whoever has the stream has counted since it started.
+
+        Raises:
+            NotComparable: an instance does not answer, or says that it cannot answer now.
+            SetupError: one refuses.
+        """
+        if not any(store.final for store in self._topology.stores):
+            # Of other windows all that are kept can still change.
+            return 0
+        counted = [_LATE_ROWS.search(self.get(url, "/metrics").text) for url in self._urls]
+        return sum(int(float(found[1])) for found in counted if found is not None)
 
     def _ask(self, url: str, store: Store) -> ServedStore:
         of_store = f"/stores/{store.name}"

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from app.verification.stores.comparison import Comparison, ServedStore, compare
+from app.verification.stores.comparison import Comparison, Difference, ServedStore, compare
 from app.verification.stores.report import SHOWN, StoresResult
-from runtime import Count, Decimal, Double, Int64, Key, Max, Row, Store, Sum, Tables, Text
+from runtime import Count, Decimal, Double, Int64, Key, Max, Row, Session, Store, Sum, Tables, Text
 from runtime.records import json_bytes
+from runtime.windows import time_text
 
 HELLO, WORLD = {"word": "hello", "count": 2}, {"word": "world", "count": 1}
 
@@ -24,11 +25,24 @@ COUNTS = Store("counts-store", "counts", Key("word", Text), {"count": Count()})
 MOST = Store("most", "most-output", Key("word", Text), {"count": Max("count", Int64)})
 DOUBLES = Store("sums", "sums-output", Key("word", Text), {"sum": Sum("x", Double)})
 DECIMALS = Store("sums", "sums-output", Key("word", Text), {"sum": Sum("x", Decimal(2))})
+MIXED = Store("sums", "sums-output", Key("word", Text), {"sum": Sum("x", Double), "paid": Sum("y", Decimal(2))})
 SHOUTED = Store("shouted", "shouted-output", Key("word", Text), {"count": Count()}, show=shout)
+SESSIONS = Store("sat", "sat-output", Key("word", Text), {"count": Count()}, window=Session("30 seconds"))
+PAID = Store("paid", "paid-output", Key("word", Text), {"count": Max("count", Int64)}, of_join=True)
 
 
 def summed(total: str) -> dict[str, Any]:
     return {"word": "a", "sum": decimal.Decimal(total)}
+
+
+def mixed(total: str, paid: str) -> dict[str, Any]:
+    return {**summed(total), "paid": decimal.Decimal(paid)}
+
+
+def sat(word: str, begin_s: int, end_s: int, count: int) -> dict[str, Any]:
+    """Return the row of a session."""
+    times = {"windowStart": time_text(begin_s * 1000), "windowEnd": time_text(end_s * 1000)}
+    return {"word": word, **times, "count": count}
 
 
 def served(*rows: Any, url: str = "http://one", counted: int | None = None) -> ServedStore:
@@ -46,7 +60,13 @@ def served(*rows: Any, url: str = "http://one", counted: int | None = None) -> S
         # Doubles as nearly as their sums are, decimals to the last digit.
         (DOUBLES, [summed("0.30000000000000004")], [summed("0.3")], False, {}),
         (DOUBLES, [summed("0.1")], [summed("0.3")], False, {'"a"': "differs"}),
+        # Where doubles cancel out, what is left is of the size of what was lost on the way.
+        (DOUBLES, [summed("0.0")], [summed("5.5e-17")], False, {}),
+        (DOUBLES, [summed("0.0")], [summed("1e-8")], False, {'"a"': "differs"}),
         (DECIMALS, [summed("1234567890123.40")], [summed("1234567890123.41")], False, {'"a"': "differs"}),
+        # A cent is a cent, whatever is beside it.
+        (MIXED, [mixed("0.30000000000000004", "12345678901.40")], [mixed("0.3", "12345678901.40")], False, {}),
+        (MIXED, [mixed("0.3", "12345678901.40")], [mixed("0.3", "12345678901.41")], False, {'"a"': "differs"}),
         (COUNTS, [{"word": "a", "count": 1}], [{"word": "a", "count": 1.0}], False, {'"a"': "differs"}),
         # Where records are gone, nobody can tell what they would have counted; what is there is served all the same.
         (COUNTS, [HELLO], [{**HELLO, "count": 1}, WORLD], True, 2),
@@ -67,6 +87,51 @@ def test_a_row_differs_or_cannot_be_proved(
     found = compare(store, expected, [served(*answer)], events_lost=lost)
     said = {key: difference.what for (_, _, key), difference in found.differences.items()}
     assert (said, found.unproved) == ((what, 0) if isinstance(what, dict) else ({}, what))
+
+
+WHOLE = sat("a", 0, 55, 3)
+"""A session of three records."""
+SPANS = {"a": [(0, 55_000)], "open": [(0, 55_000)]}
+"""It, and one that has not ended."""
+
+
+@pytest.mark.parametrize(
+    ("store", "expected", "answer", "late", "what"),
+    [
+        (SESSIONS, [WHOLE], [WHOLE], 0, []),
+        # A record that came too late is left out, at the end of its session, at the begin, or in between.
+        (SESSIONS, [WHOLE], [sat("a", 0, 30, 2)], 1, []),
+        (SESSIONS, [WHOLE], [sat("a", 10, 55, 2)], 2, []),
+        (SESSIONS, [WHOLE], [sat("a", 0, 55, 2)], 1, []),
+        (SESSIONS, [WHOLE], [], 1, []),
+        # It begins another session.
+        (SESSIONS, [WHOLE], [sat("a", 0, 30, 2), sat("a", 25, 55, 1)], 2, []),
+        (SESSIONS, [], [sat("open", 0, 30, 2)], 1, []),
+        # No record that is missing makes more of a session.
+        (SESSIONS, [WHOLE], [sat("a", 0, 55, 4)], 0, ["differs"]),
+        (SESSIONS, [WHOLE], [sat("a", 0, 60, 3)], 0, ["differs"]),
+        (SESSIONS, [WHOLE], [WHOLE, sat("a", 90, 120, 1)], 0, ["is served, and should not be"]),
+        (SESSIONS, [], [sat("b", 0, 30, 1)], 0, ["is served, and should not be"]),
+        (PAID, [HELLO, WORLD], [HELLO], 1, []),
+        (PAID, [HELLO], [{**HELLO, "count": 1}], 1, []),
+        (PAID, [HELLO], [{**HELLO, "count": 3}], 0, ["differs"]),
+        (PAID, [], [HELLO], 0, ["is served, and should not be"]),
+    ],
+)
+def test_what_records_that_came_too_late_explain_is_no_difference(
+    store: Store, expected: list[Any], answer: list[Any], late: int, what: list[str]
+) -> None:
+    found = compare(store, expected, [served(*answer)], events_lost=False, sessions=SPANS)
+    assert (found.late_rows, [each.what for each in found.differences.values()]) == (late, what)
+    assert found.unproved == 0
+
+
+def test_a_row_that_cannot_be_proved_is_unsettled_until_it_has_agreed_once() -> None:
+    missing = result(compare(PAID, [HELLO], [served()], events_lost=False))
+    equal = result(compare(PAID, [HELLO], [served(HELLO)], events_lost=False))
+    assert (missing.differences, missing.unsettled) == (0, 1)
+    assert missing.still(missing).unsettled == 1
+    assert missing.still(equal).unsettled == 0
 
 
 def test_answers_of_several_instances_are_the_same_bytes_and_agree_with_their_count() -> None:
@@ -108,6 +173,15 @@ def test_the_text_tells_what_cannot_be_proved() -> None:
     assert note.endswith("; 1 row of counts-store cannot be proved by those that are there")
 
 
+def test_the_text_tells_what_may_have_come_too_late() -> None:
+    found = result(compare(PAID, [HELLO, WORLD], [served(HELLO)], events_lost=False))
+    assert found.text().splitlines() == [
+        "2 rows of counts-store compared with 3 records of lines (1 of them unusable): equal",
+        "note: 1 row of counts-store cannot be proved: records that came too late may be what is missing",
+    ]
+    assert json.loads(found.json())["stores"] == {"counts-store": {"rows": 2, "unproved": 1}}
+
+
 def test_the_text_shows_the_first_differences_and_the_json_all() -> None:
     rows = [{"word": str(number), "count": 1} for number in range(25)]
     found = result(compare(COUNTS, rows, [served()], events_lost=False), {"1": 5})
@@ -122,3 +196,10 @@ def test_the_text_shows_the_first_differences_and_the_json_all() -> None:
         "unusable": 1,
         "lost_before": {"1": 5},
     }
+
+
+def test_no_more_rows_say_less_than_rows_came_too_late() -> None:
+    differences = {("url", "store", key): Difference("url", "store", key, "is missing") for key in ("a", "b")}
+    found = Comparison(9, {}, 0, differences)
+    assert found.proved_by(2) == found
+    assert found.proved_by(1) == Comparison(9, differences, 0, {})
