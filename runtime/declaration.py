@@ -34,6 +34,9 @@ _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}")
 _TOPIC: Final = re.compile(r"(?!\.\.?$)[A-Za-z0-9._-]{1,200}")
 _COLUMN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 
+_RESERVED: Final = re.compile(r"(?i)at|made|values|(__|made_|part_).*")
+"""Names of the runtime's own columns beside a key."""
+
 _LONGEST_PACE_S: Final = 3600
 
 REAL_TIME: Final = "real time"
@@ -141,6 +144,7 @@ class Json:
                     f"field {name} of Json is {of_type!r}: give it a type,"
                     " Text, Int64, Decimal(n), Double, Boolean or Timestamp"
                 )
+        _check_case(self.fields, "fields of Json")
         if isinstance(self.optional, str):
             raise DeclarationError(f'optional of Json is {self.optional!r}: write ["{self.optional}"]')
         for name in self.optional:
@@ -246,6 +250,7 @@ class Table:
                 )
         if self.key.name in self.fields:
             raise DeclarationError(f"table {self.topic} has a field {self.key.name}, as its key: give it another name")
+        _check_case((self.key.name, *self.fields), f"columns of table {self.topic}")
 
 
 @dataclass(frozen=True)
@@ -354,7 +359,8 @@ class Store:
             the row itself.
         limits: of what `show` returns, when that is a list.
         keys_only: whether `rows` only asks which rows tables have, and is given their keys alone.
-        version: raised when rows or values mean something else than before.
+        version: raised when rows, values or windows are others than before. What earlier versions have left is answered
+            until this one has read all that its sources hold, and is deleted then.
         partitions: how many the result topic gets where it does not exist.
         window: the stretches of event time of which each has a row of its own, `Tumbling`, `Hopping` or `Session`; left
             out where a key has one row.
@@ -388,6 +394,10 @@ class Store:
         _check(_TOPIC, self.topic, f"the topic of store {self.name}")
         for column in self.key.columns:
             _check(_COLUMN, column.name, f"the key of store {self.name}")
+            if _RESERVED.fullmatch(column.name):
+                raise DeclarationError(
+                    f"store {self.name} has the key {column.name}, a column of the runtime's own: give it another name"
+                )
         if not isinstance(self.values, Values):
             self._check_fields(self.values)
         if self.window is not None:
@@ -407,9 +417,9 @@ class Store:
             raise DeclarationError(f'store {self.name} has no values: name at least one, as in {{"count": Count()}}')
         for name in values:
             _check(_COLUMN, name, f"a value of store {self.name}")
-        for column in self.key.columns:
-            if column.name in values:
-                raise DeclarationError(f"store {self.name} has a value {column.name}, as its key: give it another name")
+            if name.lower() in {column.name.lower() for column in self.key.columns}:
+                raise DeclarationError(f"store {self.name} has a value {name}, as its key: give it another name")
+        _check_case(values, f"values of store {self.name}")
 
     def _check_window(self, window: object) -> None:
         if not isinstance(window, Windows):
@@ -725,6 +735,14 @@ def _check_one_part(key: Key, what: str) -> None:
 def _check(pattern: re.Pattern[str], text: object, what: str) -> None:
     if not isinstance(text, str) or pattern.fullmatch(text) is None:
         raise DeclarationError(f"{what} is {text!r}: it has to match {pattern.pattern}")
+
+
+def _check_case(names: Iterable[str], what: str) -> None:
+    """Refuse names that differ in upper and lower case alone: Spark takes them for one."""
+    seen: dict[str, str] = {}
+    for name in names:
+        if (other := seen.setdefault(name.lower(), name)) != name:
+            raise DeclarationError(f"{what} are {other} and {name}, which are one name to Spark: give one another name")
 
 
 def _repeated(names: Sequence[str]) -> Iterator[str]:

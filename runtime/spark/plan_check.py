@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise, permutations
 from typing import Any, Final
 
 from pyspark.errors import AnalysisException
@@ -39,7 +41,17 @@ _CHANCE: Final = (
     "RandStr",
     "Uniform",
     "Sample",
+    # Any method of Java, which may say something else each time.
+    "CallMethodViaReflection",
 )
+_SELECTIONS: Final = ("Union", "Expand")
+_MOVES: Final = ("Repartition", "RepartitionByExpression")
+"""What `repartition` and `coalesce` of a frame make. `Coalesce` is an expression: the first value that is not null."""
+_FILTERS: Final = ("Inner", "LeftSemi", "LeftAnti")
+"""Joins that leave out records by what the table has at the time."""
+_EQUALITIES: Final = ("EqualTo", "EqualNullSafe")
+_KEY: Final = "__key_of_"
+"""Marks the key of a table in the plan of a declaration: Spark renews the ids of columns, and keeps names."""
 
 
 def check_rows(store: Store, rows: DataFrame) -> None:
@@ -52,7 +64,7 @@ def check_rows(store: Store, rows: DataFrame) -> None:
     Raises:
         DeclarationError: it says what to change.
     """
-    names = set(_classes(rows))
+    names = _classes(_plan_of(rows))
     of = f"rows of store {store.name}"
     if found := names & set(_AGGREGATES):
         raise DeclarationError(
@@ -93,7 +105,7 @@ def check_declared(session: SparkSession, topology: Topology, store: Store) -> N
     columns = {**declared, "topic": "string", "partition": "int", "offset": "bigint", "timestamp": "timestamp"}
     source = with_at(_empty(session, columns), topology.source_topics)
     joined = {
-        name: _empty(session, {column: of_type.spark for column, of_type in store.given(table).items()})
+        name: _table(session, name, {column: of_type.spark for column, of_type in store.given(table).items()})
         for name, table in topology.joined(store).items()
     }
     try:
@@ -101,11 +113,76 @@ def check_declared(session: SparkSession, topology: Topology, store: Store) -> N
     except AnalysisException as error:
         said = str(error).partition("\n")[0]
         raise DeclarationError(f"rows of store {store.name} cannot be planned: {said}") from error
+    _check_declared_plan(topology, store, _plan_of(rows))
     check_rows(store, rows)
 
 
 def _empty(session: SparkSession, columns: Mapping[str, str]) -> DataFrame:
     return session.range(0).select(*(F.lit(None).cast(of_type).alias(name) for name, of_type in columns.items()))
+
+
+def _table(session: SparkSession, name: str, columns: Mapping[str, str]) -> DataFrame:
+    """Return a table without rows, the key of which is marked in plans.
+
+    Args:
+        session: plans it.
+        name: of the parameter that it is given as.
+        columns: the key, then the fields, with their types.
+    """
+    key, *fields = columns
+    marked = f"{_KEY}{name}"
+    below = _empty(session, {marked: columns[key], **{field: columns[field] for field in fields}})
+    return below.select(F.col(marked).alias(key), *fields)
+
+
+def _check_declared_plan(topology: Topology, store: Store, plan: Sequence[Any]) -> None:
+    """Refuse what is seen in the plan of a declaration alone, in which the source and the tables are plain.
+
+    Records and tables that are read have joins and partitions of the runtime's own in their plans.
+    """
+    of = f"rows of store {store.name}"
+    names = _classes(plan)
+    if found := names & set(_SELECTIONS):
+        raise DeclarationError(
+            f"{of} are put together of several selections ({_listed(found)}): make one list of the keys, as in"
+            ' runtime.each_distinct(source, F.array("home", "away"), "team")'
+        )
+    if found := names & set(_MOVES):
+        raise DeclarationError(
+            f"{of} go to other partitions ({_listed(found)}): leave that out, since results rest on the order of a"
+            " partition's records"
+        )
+    _check_joins(topology, store, plan)
+
+
+def _check_joins(topology: Topology, store: Store, plan: Sequence[Any]) -> None:
+    """Refuse a join that can make several rows of one, or that lets a table say which rows there are.
+
+    An upkeep can make up for the second where values merge: it begins a generation that reads events again.
+    """
+    of = f"rows of store {store.name}"
+    tables = {f"{_KEY}{name}": table for name, table in topology.joined(store).items()}
+    renamed = _renamed(plan)
+    may_filter = store.record.lattice and topology.upkeep is not None
+    for join in _joins(_tree(iter(plan))):
+        key = _key_of(join.children[-1])
+        if join.name != "Join" or key is None:
+            raise DeclarationError(
+                f"{of} have a join without a table on its right side: write source.join(table, condition,"
+                ' "left"), and declare two streams as Joined'
+            )
+        table = tables[key["name"]]
+        if not _is_by(_id(key), join, renamed):
+            raise DeclarationError(
+                f"{of} do not join table {table.topic} by its key, so that several of its rows may match one record:"
+                f" compare {table.key.name} itself with a column of the source"
+            )
+        kind = str(join.fields["joinType"].get("object")).rpartition(".")[2].rstrip("$")
+        if kind != "LeftOuter" and not (may_filter and kind in _FILTERS):
+            raise DeclarationError(
+                f"{of} let table {table.topic} say which rows there are ({kind}): a replay would find another table,"
+                ' so make it a left join, "left"'
+            )
 
 
 def _check_columns(store: Store, rows: DataFrame, of: str) -> None:
@@ -138,21 +215,123 @@ def _digits(decimal: str) -> tuple[int, int] | None:
     return None if found is None else (int(found[1]), int(found[2]))
 
 
-def _classes(rows: DataFrame) -> Iterator[str]:
-    """Yield the names of the classes in the plan of rows: of its nodes, and of their expressions."""
-    plan: Any = rows._jdf.queryExecution().analyzed().toJSON()
-    return _named(json.loads(str(plan)))
+@dataclass(frozen=True, slots=True)
+class _Node:
+    """A node of a plan or of an expression.
+
+    Attributes:
+        fields: what Spark's JSON says of it.
+        children: the nodes below it.
+    """
+
+    fields: Mapping[str, Any]
+    children: Sequence[_Node]
+
+    @property
+    def name(self) -> str:
+        """The name of its class."""
+        return _name(self.fields)
+
+    @property
+    def columns(self) -> set[int]:
+        """The ids of all columns that are named in it or below it."""
+        here = {_id(each) for each in _nodes(self.fields) if "exprId" in each}
+        return here.union(*(each.columns for each in self.children))
 
 
-def _named(part: Any) -> Iterator[str]:
+def _tree(listed: Iterator[Mapping[str, Any]]) -> _Node:
+    """Return the first node of a list with those below it: the JSON lists a node before its children."""
+    fields = next(listed)
+    return _Node(fields, [_tree(listed) for _ in range(fields["num-children"])])
+
+
+def _joins(node: _Node) -> Iterator[_Node]:
+    """Yield the joins in a plan, of whatever kind: a lateral one, for example, has a name of its own."""
+    if node.name.endswith("Join"):
+        yield node
+    for each in node.children:
+        yield from _joins(each)
+
+
+def _key_of(side: _Node) -> Mapping[str, Any] | None:
+    """Return the key of the table that a side of a join begins with, as `_table` marks it; None of anything else.
+
+    More tables may follow in that side. Each is joined by its own key, so that the first one's rows stay as many.
+    """
+    while side.children and side.children[0].children:
+        side = side.children[0]
+    return next((each for each in _nodes(side.fields) if str(each.get("name")).startswith(_KEY)), None)
+
+
+def _is_by(key: int, join: _Node, renamed: Mapping[int, int]) -> bool:
+    """Return whether a join compares a key of its right side with something of the left: one row matches at most.
+
+    The key has to be as it is: two texts may be one number.
+    """
+    listed: Sequence[Any] = join.fields.get("condition") or ()
+    left = join.children[0].columns
+    return any(
+        one.name == "AttributeReference" and _first(_id(one.fields), renamed) == key and other.columns <= left
+        for each in (_conjuncts(_tree(iter(listed))) if listed else ())
+        if each.name in _EQUALITIES
+        for one, other in permutations(each.children)
+    )
+
+
+def _conjuncts(condition: _Node) -> Iterator[_Node]:
+    """Yield the conditions that have to hold all together for one to hold."""
+    if condition.name == "And":
+        for each in condition.children:
+            yield from _conjuncts(each)
+    else:
+        yield condition
+
+
+def _renamed(plan: Sequence[Any]) -> dict[int, int]:
+    """Return which column each one is that is another one under a new name: the JSON has the new one right before."""
+    return {
+        _id(new): _id(old)
+        for new, old in pairwise(_nodes(plan))
+        if _name(new) == "Alias" and _name(old) == "AttributeReference"
+    }
+
+
+def _first(column: int, renamed: Mapping[int, int]) -> int:
+    """Return the column that one was before it got other names."""
+    while column in renamed:
+        column = renamed[column]
+    return column
+
+
+def _id(column: Mapping[str, Any]) -> int:
+    return int(column["exprId"]["id"])
+
+
+def _plan_of(rows: DataFrame) -> list[Any]:
+    """Return the plan of rows as Spark's JSON has it: a list of nodes, in which expressions are such lists."""
+    plan: list[Any] = json.loads(str(rows._jdf.queryExecution().analyzed().toJSON()))
+    return plan
+
+
+def _classes(plan: Sequence[Any]) -> set[str]:
+    """Return the names of the classes in a plan: of its nodes, and of their expressions."""
+    return {_name(each) for each in _nodes(plan)}
+
+
+def _nodes(part: Any) -> Iterator[Mapping[str, Any]]:
+    """Yield all nodes of a plan and of its expressions, in the order of the JSON."""
     if isinstance(part, list):
         for each in part:
-            yield from _named(each)
+            yield from _nodes(each)
     elif isinstance(part, dict):
-        if isinstance(name := part.get("class"), str):
-            yield name.rpartition(".")[2]
+        if isinstance(part.get("class"), str):
+            yield part
         for each in part.values():
-            yield from _named(each)
+            yield from _nodes(each)
+
+
+def _name(node: Mapping[str, Any]) -> str:
+    return str(node["class"]).rpartition(".")[2]
 
 
 def _is_distinct(rows: DataFrame) -> bool:

@@ -17,7 +17,7 @@ from runtime.results import Result
 from runtime.spark.results import Results, SourceTopic, as_consumed, latest, published
 from runtime.values import Value
 
-_KEY: Final = "__rows"
+_KEY: Final = "_rows_of_value"
 _ALL: Final = "all"
 _NONE: Final = "none"
 _MOST_CUTS: Final = 8

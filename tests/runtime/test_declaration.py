@@ -78,6 +78,26 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: store(values={}), "store counts-store has no values: name at least one"),
     (lambda: store(values={"a b": Count()}), "a value of store counts-store is 'a b'"),
     (lambda: store(values={"text": Count()}), "store counts-store has a value text, as its key: give it another name"),
+    (lambda: store(values={"Text": Count()}), "store counts-store has a value Text, as its key: give it another name"),
+    (
+        lambda: store(values={"a": Count(), "A": Count()}),
+        "values of store counts-store are a and A, which are one name to Spark: give one another name",
+    ),
+    *(
+        (
+            lambda name=name: store(key=Key(name, Text)),
+            f"store counts-store has the key {name}, a column of the runtime's own: give it another name",
+        )
+        for name in ("at", "made", "Values", "made_events", "part_count", "__text")
+    ),
+    (
+        lambda: Table("towns", Key("id", Int64), {"ID": Text}),
+        "columns of table towns are id and ID, which are one name to Spark: give one another name",
+    ),
+    (
+        lambda: Json({"id": Text, "Id": Text}),
+        "fields of Json are id and Id, which are one name to Spark: give one",
+    ),
     (lambda: store(limits=Limits(3, 10)), "store counts-store has limits and no show"),
     *(
         (lambda pace=pace: topology(pace=pace), f"has pace {pace!r}: give REAL_TIME, or from")

@@ -6,24 +6,32 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
-from runtime import Count, Int64, Key, PlainText, Store, Stream, Table, Text, Topology, each_distinct
+from app.topologies import LEADERBOARD, OTHERS, load_application
+from runtime import Count, Int64, Key, Max, PlainText, Store, Stream, Table, Text, Topology, each_distinct
 from runtime.declaration import DeclarationError
 from runtime.spark.plan_check import check_declared
 from runtime.spark.session import Spark
+from tests.drivers import paced_topologies, word_topologies
 from tests.drivers.stream_threads import VISITS
-from topology.word_count import WORD_COUNT
+from topology.leaderboard.periods import Periods
 
 TOWNS = Table("big-towns", Key("id", Int64), {"name": Text, "people": Int64})
 
 
-def checked(spark: Spark, rows: Callable[..., DataFrame], key: Key | None = None, **values: Any) -> None:
+def checked(
+    spark: Spark,
+    rows: Callable[..., DataFrame],
+    key: Key | None = None,
+    upkeep: Callable[[Any], Any] | None = None,
+    **values: Any,
+) -> None:
     """Check rows that have a key `word`, unless another one is given."""
     store = Store("words", "words-out", key or Key("word", Text), values or {"count": Count()}, rows=rows)
-    topology = Topology("t", Stream("lines", PlainText()), [store], tables=[TOWNS])
+    topology = Topology("t", Stream("lines", PlainText()), [store], tables=[TOWNS], upkeep=upkeep)
     check_declared(spark.session, topology, store)
 
 
@@ -32,6 +40,11 @@ def word(lines: DataFrame) -> DataFrame:
 
 
 shouted = F.udf(lambda text: text.upper(), StringType())
+
+
+def random_id(function: str) -> Column:
+    """Return what a method of Java makes, another one each time."""
+    return F.expr(f"{function}('java.util.UUID', 'randomUUID')")
 
 
 AGGREGATE = r"rows of store words have an aggregate of their own \(.*\): leave it to the store's values"
@@ -76,6 +89,9 @@ REFUSED: list[tuple[str, Callable[[DataFrame], DataFrame], str]] = [
     ("the task", lambda lines: word(lines).withColumn("n", F.spark_partition_id()), CHANCE),
     ("a random text", lambda lines: word(lines).withColumn("n", F.randstr(5)), CHANCE),
     ("a uniform number", lambda lines: word(lines).withColumn("n", F.uniform(0, 5)), CHANCE),
+    ("a method of Java", lambda lines: word(lines).withColumn("n", random_id("reflect")), CHANCE),
+    ("the same by its other name", lambda lines: word(lines).where(random_id("java_method") < "8"), CHANCE),
+    ("one that may throw", lambda lines: word(lines).withColumn("n", random_id("try_reflect")), CHANCE),
     ("explode", lambda lines: lines.select("at", F.explode(F.split("text", " ")).alias("word")), EXPLODE),
     ("posexplode", lambda lines: lines.select("at", F.posexplode(F.split("text", " ")).alias("n", "word")), EXPLODE),
     (
@@ -123,25 +139,201 @@ def test_a_smaller_integer_will_do(spark: Spark, of_type: str) -> None:
         lambda lines: word(lines).where(F.col("at.timestamp") > F.lit("2026-01-01").cast("timestamp")),
         lambda lines: word(lines).withColumn("day", F.to_date("at.timestamp")),
         lambda lines: word(lines).withColumn("letters", F.filter(F.split("word", ""), lambda each: each != "")),
+        lambda lines: word(lines).withColumn("word", F.coalesce("word", F.lit("none"))),
+        lambda lines: each_distinct(lines, F.array("text", F.upper("text")), "word"),
     ],
 )
 def test_rows_that_follow_from_the_record_alone_may_run(spark: Spark, rows: Callable[[DataFrame], DataFrame]) -> None:
     checked(spark, rows)
 
 
-def test_a_table_may_be_joined_by_any_of_its_columns_types(spark: Spark) -> None:
+def test_a_table_is_given_as_its_key_and_its_fields_with_their_types(spark: Spark) -> None:
     def rows(lines: DataFrame, big_towns: DataFrame) -> DataFrame:
         assert [(field.name, field.dataType.simpleString()) for field in big_towns.schema] == [
             ("id", "bigint"), ("name", "string"), ("people", "bigint"),
         ]  # fmt: skip
-        return lines.join(big_towns, lines["text"] == big_towns["name"], "left").select(
-            "at", F.col("text").alias("word")
-        )
+        return as_words(lines.join(big_towns, is_number(lines, big_towns), "left"))
 
     checked(spark, rows)
 
 
-@pytest.mark.parametrize("topology", [WORD_COUNT, VISITS], ids=lambda topology: topology.name)
+def is_number(lines: DataFrame, big_towns: DataFrame) -> Column:
+    """Return whether a line is the number of a town."""
+    return lines["text"].try_cast("bigint") == big_towns["id"]
+
+
+def as_words(joined: DataFrame) -> DataFrame:
+    """Return a row for each line, whatever it was joined with."""
+    return joined.select("at", F.col("text").alias("word"))
+
+
+def joined_by(condition: Callable[[DataFrame, DataFrame], Column], how: str = "left") -> Callable[..., DataFrame]:
+    """Return rows that are joined with the towns."""
+
+    def rows(lines: DataFrame, big_towns: DataFrame) -> DataFrame:
+        return as_words(lines.join(big_towns, condition(lines, big_towns), how))
+
+    return rows
+
+
+def named_as_the_key(lines: DataFrame, big_towns: DataFrame) -> DataFrame:
+    people = big_towns.select(F.col("people").alias("id"), "name")
+    return as_words(lines.withColumn("id", F.length("text")).join(people, "id", "left"))
+
+
+def made_of_the_key(lines: DataFrame, big_towns: DataFrame) -> DataFrame:
+    halved = big_towns.withColumn("id", F.shiftright("id", 1))
+    return as_words(lines.join(halved, is_number(lines, halved), "left"))
+
+
+SELECTIONS = (
+    "rows of store words are put together of several selections ({}): make one list of the keys, as in"
+    ' runtime.each_distinct(source, F.array("home", "away"), "team")'
+)
+MOVES = (
+    "rows of store words go to other partitions ({}): leave that out, since results rest on the order of a"
+    " partition's records"
+)
+NOT_BY_KEY = (
+    "rows of store words do not join table big-towns by its key, so that several of its rows may match one record:"
+    " compare id itself with a column of the source"
+)
+NO_TABLE = (
+    'rows of store words have a join without a table on its right side: write source.join(table, condition, "left"),'
+    " and declare two streams as Joined"
+)
+FILTERS = (
+    "rows of store words let table big-towns say which rows there are ({}): a replay would find another table, so"
+    ' make it a left join, "left"'
+)
+
+REFUSED_AS_DECLARED: list[tuple[str, Callable[..., DataFrame], str]] = [
+    ("a union", lambda lines: word(lines).union(word(lines)), SELECTIONS.format("Union")),
+    ("a union by name", lambda lines: word(lines).unionByName(word(lines)), SELECTIONS.format("Union")),
+    (
+        "columns that become rows",
+        lambda lines: lines.select("at", "text", F.upper("text").alias("loud")).unpivot(
+            "at", ["text", "loud"], "which", "word"
+        ),
+        SELECTIONS.format("Expand"),
+    ),
+    ("other partitions", lambda lines: word(lines).repartition(4), MOVES.format("Repartition")),
+    ("fewer partitions", lambda lines: word(lines).coalesce(1), MOVES.format("Repartition")),
+    ("partitions by key", lambda lines: word(lines).repartition(4, "word"), MOVES.format("RepartitionByExpression")),
+    ("partitions by a hint", lambda lines: word(lines).hint("coalesce", 1), MOVES.format("Repartition")),
+    ("by a field", joined_by(lambda lines, towns: lines["text"] == towns["name"]), NOT_BY_KEY),
+    ("by a field that is named as the key", named_as_the_key, NOT_BY_KEY),
+    ("by what is made of the key", made_of_the_key, NOT_BY_KEY),
+    ("by the key as a text", joined_by(lambda lines, towns: lines["text"] == towns["id"].cast("string")), NOT_BY_KEY),
+    ("by the key as a double", joined_by(lambda lines, towns: lines["text"].cast("double") == towns["id"]), NOT_BY_KEY),
+    (
+        "by the key or a field",
+        joined_by(lambda lines, towns: is_number(lines, towns) | (lines["text"] == towns["name"])),
+        NOT_BY_KEY,
+    ),
+    ("by an order", joined_by(lambda lines, towns: lines["text"].try_cast("bigint") > towns["id"]), NOT_BY_KEY),
+    ("by two columns of the table", joined_by(lambda _, towns: towns["id"] == towns["people"]), NOT_BY_KEY),
+    ("by nothing", lambda lines, big_towns: as_words(lines.crossJoin(big_towns)), NOT_BY_KEY),
+    (
+        "with itself",
+        lambda lines: as_words(lines.join(word(lines).drop("at"), F.col("text") == F.col("word"), "left")),
+        NO_TABLE,
+    ),
+    (
+        "the table on the left",
+        lambda lines, big_towns: as_words(big_towns.join(lines, is_number(lines, big_towns), "right")),
+        NO_TABLE,
+    ),
+    *(
+        (f"joined {how}", joined_by(is_number, how), FILTERS.format(kind))
+        for how, kind in [
+            ("inner", "Inner"), ("left_semi", "LeftSemi"), ("left_anti", "LeftAnti"), ("right", "RightOuter"),
+            ("full", "FullOuter"),
+        ]
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"), [pytest.param(rows, said, id=what) for what, rows, said in REFUSED_AS_DECLARED]
+)
+def test_what_would_not_be_exact_says_what_to_do_instead(
+    spark: Spark, rows: Callable[..., DataFrame], message: str
+) -> None:
+    with pytest.raises(DeclarationError) as refused:
+        checked(spark, rows)
+    assert str(refused.value) == message
+
+
+def renamed_and_sent_along(lines: DataFrame, big_towns: DataFrame) -> DataFrame:
+    towns = big_towns.select(F.col("id").alias("town"), F.lit(True).alias("is_town"))
+    return as_words(lines.withColumn("town", F.col("text").try_cast("bigint")).join(F.broadcast(towns), "town", "left"))
+
+
+def twice(lines: DataFrame, big_towns: DataFrame) -> DataFrame:
+    first, second = (big_towns.select(F.col("id").alias(of), F.col("name").alias(f"{of}_name")) for of in ("a", "b"))
+    once = lines.join(first, F.length("text") == F.col("a"), "left")
+    return as_words(once.join(second, F.ascii("text") == F.col("b"), "left"))
+
+
+def a_table_of_a_table(lines: DataFrame, big_towns: DataFrame) -> DataFrame:
+    twins = big_towns.select(F.col("id").alias("people"), F.col("name").alias("twin"))
+    both = big_towns.join(twins, "people", "left")
+    return as_words(lines.join(both, lines["text"].try_cast("bigint") == both["id"], "left"))
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        joined_by(is_number),
+        joined_by(lambda lines, towns: towns["id"].eqNullSafe(lines["text"].try_cast("bigint"))),
+        joined_by(lambda lines, towns: is_number(lines, towns) & (towns["people"] > F.length(lines["text"]))),
+        joined_by(lambda lines, towns: F.length(lines["text"]) == towns["id"]),
+        renamed_and_sent_along,
+        twice,
+        a_table_of_a_table,
+    ],
+)
+def test_a_table_may_be_joined_by_its_key(spark: Spark, rows: Callable[..., DataFrame]) -> None:
+    checked(spark, rows)
+
+
+def own_upkeep(care: Any) -> Any:
+    return care
+
+
+def test_values_that_merge_may_follow_a_table_where_an_upkeep_makes_up_for_it(spark: Spark) -> None:
+    def measured(how: str) -> Callable[..., DataFrame]:
+        joined = joined_by(is_number, how)
+
+        def rows(lines: DataFrame, big_towns: DataFrame) -> DataFrame:
+            return joined(lines, big_towns).withColumn("length", F.length("word"))
+
+        return rows
+
+    for how in ("inner", "left_semi", "left_anti"):
+        checked(spark, measured(how), upkeep=own_upkeep, longest=Max("length", Int64))
+    longest, lengths = Max("length", Int64), Count("length")
+    for how, upkeep, value in [
+        ("inner", None, longest),
+        ("inner", own_upkeep, lengths),
+        ("right", own_upkeep, longest),
+    ]:
+        with pytest.raises(DeclarationError, match="let table big-towns say which rows there are"):
+            checked(spark, measured(how), upkeep=upkeep, value=value)
+
+
+SHIPPED = [load_application(name, depth=10, ranks=True, periods=Periods()).topology for name in (LEADERBOARD, *OTHERS)]
+OF_TESTS = [
+    VISITS, word_topologies.word_count("words"), word_topologies.long_words("long-words"),
+    word_topologies.word_count_of_two_sources("two-sources"), word_topologies.word_count_each_second("each-second"),
+    word_topologies.words_in_windows("in-windows"), word_topologies.words_in_longer_windows("in-longer-windows"),
+    word_topologies.words_and_letters("words-and-letters"), paced_topologies.sessions("of-sessions"),
+    paced_topologies.sessions_of_version_2("of-sessions-2"), paced_topologies.paid("paid"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("topology", [*SHIPPED, *OF_TESTS], ids=lambda topology: topology.name)
 def test_what_comes_with_the_product_may_run(spark: Spark, topology: Topology) -> None:
     for store in topology.stores:
         check_declared(spark.session, topology, store)
