@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
@@ -92,7 +93,11 @@ def json_bytes(value: Any) -> bytes:
     b'{"total":30.00}'
 
     Args:
-        value: dicts, lists, texts, numbers, decimals, true, false and None.
+        value: mappings, lists, texts, numbers, decimals, true, false and None.
+
+    Raises:
+        TypeError: there is something else in it.
+        ValueError: there is a number in it that JSON does not have: infinity, or none at all.
     """
     try:
         return _ENCODER.encode(value).encode()
@@ -105,7 +110,7 @@ def _exact_text(value: Any) -> str:
     match value:
         case Decimal():
             return f"{value:f}"
-        case dict():
+        case Mapping():
             names = (name if isinstance(name, str) else _ENCODER.encode(name) for name in value)
             fields = zip(names, value.values(), strict=True)
             return f"{{{','.join(f'{_ENCODER.encode(name)}:{_exact_text(each)}' for name, each in fields)}}}"
@@ -122,10 +127,13 @@ class _DecimalFound(Exception):
 def _not_json(value: Any) -> Any:
     if isinstance(value, Decimal):
         raise _DecimalFound
+    if isinstance(value, Mapping):
+        # A row of a table, which nobody can change.
+        return dict(value)
     raise TypeError(f"{type(value).__name__} is no JSON")
 
 
-_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=_not_json)
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_not_json)
 
 
 def _refuse_constant(name: str) -> Any:

@@ -23,7 +23,7 @@ _ONE_EXAMPLE: Final = (
 )
 _ALL_EXAMPLE: Final = (
     "retry: 500\n\n"
-    "event: reset\ndata: {}\n\n"
+    "id:\nevent: reset\ndata: {}\n\n"
     'id: 8b1f5c0a77d2-1\nevent: board\ndata: {"productId":1,"entries":[{"playerId":3,"productId":1,"playerName":'
     '"Isabelle","gameName":"Super Smash Bros","score":4000.0}]}\n\n'
     'id: 8b1f5c0a77d2-1\nevent: complete\ndata: {"boards":1}\n\n'

@@ -56,6 +56,7 @@ class Format(ABC):
         heartbeat: a sign of life.
         heartbeat_s: how often there is one when there is nothing else to send, seconds.
         tells_absent: whether a row that never was is told of.
+        begins_again: whether a reader that has missed too many rows which are gone can be sent everything anew.
     """
 
     preamble = b"retry: %d\n\n" % RETRY_MS
@@ -63,6 +64,7 @@ class Format(ABC):
     heartbeat = b":\n\n"
     heartbeat_s = 15.0
     tells_absent = False
+    begins_again = True
 
     @abstractmethod
     def frame(self, key: KeyValue, rendered: Rendered | None, at: Position | None) -> bytes:
@@ -150,7 +152,8 @@ class AllKeys(Format):
         token: tells the feed from any other, of this instance or of others.
     """
 
-    reset = b"event: reset\ndata: {}\n\n"
+    # Also of the id that it had: until it has all rows, it cannot go on from anywhere.
+    reset = b"id:\nevent: reset\ndata: {}\n\n"
 
     def __init__(self, words: Words, store: str, token: str, name_of: Callable[[KeyValue], Any] = as_it_is) -> None:
         self._row, self._rows, self._key, self._value = (word.encode() for word in words)
@@ -197,6 +200,8 @@ class Lines(Format):
 
     def __init__(self, key_type: KeyType, *, tells_absent: bool, tells_topic: bool) -> None:
         self.tells_absent = tells_absent
+        # Nothing tells a peer to forget rows. Of one key it is told the row, or that there is none.
+        self.begins_again = tells_absent
         self._tells_topic = tells_topic
         self._text = key_type.text
 

@@ -233,7 +233,7 @@ class Reader:
         """Return what the reader does not have, a chunk of it when that is much, b"" when it has everything."""
         parts: list[bytes] = []
         size = 0
-        while size < CHUNK_BYTES:
+        while size < CHUNK_BYTES and not self.gone:
             if not self._round and not self._begin_round(parts):
                 break
             key = self._round.pop()
@@ -273,6 +273,8 @@ class Reader:
         feed = self._feed
         if self._cursor > feed.sequence or self._cursor < feed.forgotten:
             self._begin_again()
+            if self.gone:
+                return False
         if not self._cursor and not self._is_reset:
             self._is_reset = True
             if feed.format.reset:
@@ -285,6 +287,9 @@ class Reader:
         return bool(self._round)
 
     def _begin_again(self) -> None:
+        if self._is_reset and not self._feed.format.begins_again:
+            # Whoever reads comes back, and takes what it is told then for all there is.
+            self.leave()
         self._cursor, self._is_reset, self._told_complete = 0, False, False
         self._round = []
 

@@ -25,11 +25,12 @@ from api.cluster.routing import Local, Remote
 from api.http.key_route import decoded, encoded
 from api.live.feed import Feed
 from api.reads.cut import query_of
+from api.reads.gather import AT_ONCE
 from api.reads.told import reach
 from runtime.cluster.host_metadata import HostInfo
 from runtime.errors import InvalidRecord, StateUnusable
 from runtime.keys import KeyType, KeyValue
-from runtime.serving.view import EVERYTHING, Cut, Rendered, View, tagged
+from runtime.serving.view import EVERYTHING, Cut, Range, Rendered, View, tagged
 
 logger = logging.getLogger(__name__)
 
@@ -88,6 +89,8 @@ class Follower:
         self._has_changed = False
         self._current_at_s = 0.0
         self._unreadable = False
+        # The rows that have been read of those of the partition, while not all have.
+        self._seen: set[KeyValue] | None = None
         self._unreached = False
         self._pause_s = AGAIN_S
         self.is_local = False
@@ -140,6 +143,8 @@ class Follower:
             return
         self._feed.reached(self.partition, status.position, status.topic_id)
         self._feed.put(self.partition, key, row)
+        if self._seen is not None:
+            self._seen.add(key)
         if self.key is not None and row is not None and len(row.body) > _AT_EACH_CHANGE_BYTES:
             self._rest = asyncio.get_running_loop().call_later(len(row.body) / _BYTES_PER_S, self._end_rest, key)
 
@@ -167,6 +172,7 @@ class Follower:
                 timer.cancel()
         self._again = self._rest = None
         self._has_changed = False
+        self._seen = None
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
@@ -195,7 +201,7 @@ class Follower:
     def _load(self) -> None:
         status = self._view.status(self.partition)
         try:
-            rows = self._rows()
+            rows = self._rows(EVERYTHING)
         except StateUnusable as error:
             self._read_again(error)
             return
@@ -203,14 +209,48 @@ class Follower:
         self._feed.reached(self.partition, status.position, status.topic_id)
         for key, row in rows.items():
             self._feed.put(self.partition, key, row)
-        self._feed.completed(self.partition, set(rows))
         self.is_local, self._unreadable = True, False
+        if self.key is None and len(rows) >= AT_ONCE:
+            self._seen = set(rows)
+            self._begin(self._load_the_rest(self._seen))
+        else:
+            self._feed.completed(self.partition, set(rows))
         self._reached()
 
-    def _rows(self) -> dict[KeyValue, Rendered | None]:
+    async def _load_the_rest(self, seen: set[KeyValue]) -> None:
+        """Read the other rows, some at a time; what changes meanwhile is taken as it comes.
+
+        Args:
+            seen: the keys of the first rows; those of all others are added.
+        """
+        last = max(seen)
+        while (first := self._view.key_type.following(last)) is not None:
+            await asyncio.sleep(0)
+            if not self._view.status(self.partition).can_answer:
+                # What an emptied store does not have is not gone.
+                self._leave_source()
+                self._follow_later()
+                return
+            try:
+                rows = self._rows(Range(first))
+            except StateUnusable as error:
+                self._read_again(error)
+                return
+            for key, row in rows.items():
+                self._feed.put(self.partition, key, row)
+            seen.update(rows)
+            if len(rows) < AT_ONCE:
+                break
+            last = max(rows)
+        self._seen = None
+        self._feed.completed(self.partition, seen)
+
+    def _rows(self, within: Range) -> dict[KeyValue, Rendered | None]:
+        """Return the first rows of a range, `AT_ONCE` of them at most."""
         if self.key is not None:
             return {self.key: self._view.get(self.key, self._cut)}
-        return {key: tagged(row) for key, row in self._view.rows([self.partition], EVERYTHING, self._cut)}
+        some = self._view.rows([self.partition], within._replace(most=AT_ONCE), self._cut)
+        return {key: tagged(row) for key, row in some}
 
     # A holder's stream
 
@@ -274,7 +314,7 @@ class _PeerStream:
         self._parse = key_type.parse
         self._feed = feed
         self._partition = partition
-        self._seen: set[KeyValue] = set()
+        self._seen: set[KeyValue] | None = set()
         self._first_position = True
 
     def take(self, line: bytes) -> None:
@@ -288,11 +328,15 @@ class _PeerStream:
             position, _, topic_id = line[1:].partition(b" ")
             self._take_position(int(position), topic_id.decode())
         elif line == b".":
-            self._feed.completed(self._partition, self._seen)
+            # Once: of what comes and goes later, the stream tells each.
+            if self._seen is not None:
+                self._feed.completed(self._partition, self._seen)
+                self._seen = None
         elif line:
             name, _, body = line.partition(b" ")
             key = self._key(name)
-            self._seen.add(key)
+            if self._seen is not None:
+                self._seen.add(key)
             self._feed.put(self._partition, key, tagged(body) if body else None)
 
     def _key(self, name: bytes) -> KeyValue:

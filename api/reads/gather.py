@@ -34,6 +34,13 @@ NAMED_BYTES_MAX: Final = 60_000
 """Keys that are asked for by their names take at most so many bytes of a request to a peer, which reads 65,536."""
 
 
+AT_ONCE: Final = 1_000
+"""Of a longer list each copy is asked for so many rows at a time: a million would hold up everything else at each
+holder, the group's heartbeats included."""
+_KEPT_BYTES: Final = 8 << 20
+"""A list up to this size is kept for the next who asks."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Question(Generic[Part]):
     """What is asked of each copy.
@@ -87,21 +94,27 @@ class Gather:
         Raises:
             PartitionsUnavailable: no copy of some partitions can answer, and a part will not do.
         """
-        question = self._rows_question(cut, within)
         key = (self._view.version, cut)
-        if within == EVERYTHING and demand is ANY and self._all_here(hop=hop):
-            every = range(self._view.partition_count)
-            self._told.of_copies(every)
-            if self._composed is not None and self._composed[0] == key:
-                return Answer(200, [JSON_TYPE], self._composed[1])
-            found = self._read_here(question.local, list(every))
-            if found is not None:
-                body = self._compose(found)
-                self._composed = (key, body)
-                return Answer(200, [JSON_TYPE], body)
-        parts, missing = await self._collect(question, hop=hop, demand=demand)
-        self._refuse_part(missing, partial=partial)
-        return Answer(200, _headers(missing), self._compose(parts[0] if len(parts) == 1 else _in_order(parts, within)))
+        is_whole = within == EVERYTHING and demand is ANY and self._all_here(hop=hop)
+        if is_whole and self._composed is not None and self._composed[0] == key:
+            self._told.of_copies(range(self._view.partition_count))
+            return Answer(200, [JSON_TYPE], self._composed[1])
+        rows: Rows = []
+        missing: dict[int, str] = {}
+        rest: Range | None = within
+        while rest is not None:
+            question = self._rows_question(cut, rest._replace(most=AT_ONCE))
+            parts, without = await self._collect(question, hop=hop, demand=demand)
+            missing |= without
+            self._refuse_part(missing, partial=partial)
+            some, rest = _come_to(parts, rest, self._view.key_type)
+            rows += some
+            # Others are answered in between.
+            await asyncio.sleep(0)
+        body = self._compose(rows)
+        if is_whole and not missing and self._view.version == key[0] and len(body) <= _KEPT_BYTES:
+            self._composed = (key, body)
+        return Answer(200, _headers(missing), body)
 
     async def page(
         self,
@@ -376,6 +389,23 @@ def _past(within: Range, after: KeyValue, key_type: KeyType) -> Range | None:
     if above is None:
         return None
     return within._replace(first=above if within.first is None else max(within.first, above))
+
+
+def _come_to(parts: Sequence[Rows], within: Range, key_type: KeyType) -> tuple[Rows, Range | None]:
+    """Return the rows of parts as far as all of them have come, and what of the range is left; None when nothing is.
+
+    Args:
+        parts: each with the first `AT_ONCE` rows that it has in the range.
+        within: the range.
+        key_type: of its keys.
+    """
+    rows = _in_order(parts, within)
+    ends = [part[-1][0] for part in parts if len(part) >= AT_ONCE]
+    if not ends:
+        return rows, None
+    end = max(ends) if within.descending else min(ends)
+    come_to = [row for row in rows if (row[0] >= end if within.descending else row[0] <= end)]
+    return come_to, _past(within, end, key_type)
 
 
 def _in_order(parts: Iterable[Rows], within: Range) -> Rows:

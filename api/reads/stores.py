@@ -377,7 +377,7 @@ def _one_example(row: Any) -> str:
 def _all_example(key: KeyValue, row: Any) -> str:
     return (
         "retry: 500\n\n"
-        "event: reset\ndata: {}\n\n"
+        "id:\nevent: reset\ndata: {}\n\n"
         f"id: 8b1f5c0a77d2-1\nevent: row\ndata: {_data({'key': key, 'row': row})}\n\n"
         'id: 8b1f5c0a77d2-1\nevent: complete\ndata: {"rows":1}\n\n:\n\n'
     )

@@ -13,6 +13,8 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import Context
+from heapq import merge
+from itertools import chain
 from typing import Final
 
 from runtime.keys import KeyPair, KeyType, KeyValue
@@ -86,10 +88,8 @@ class PartView(View):
 
     def rows(self, partitions: Iterable[int], within: Range, cut: Cut = None) -> list[tuple[KeyValue, bytes]]:
         second = self.second
-        keys = sorted(
-            (key for partition in partitions for key in self._keys(partition, second, within)),
-            reverse=within.descending,
-        )
+        each = [self._keys(partition, second, within) for partition in partitions]
+        keys = sorted(chain.from_iterable(each), reverse=True) if within.descending else merge(*each)
         found: list[tuple[KeyValue, bytes]] = []
         for key in keys:
             if within.most is not None and len(found) >= within.most:

@@ -14,6 +14,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import merge
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
@@ -199,8 +200,9 @@ class RankedView(LocalView):
         encode, decode = self._key_type.encode, self._key_type.decode
         first = b"" if within.first is None else encode(within.first)
         end = None if within.end is None else encode(within.end)
-        stores = (store for partition in partitions if (store := self._stores.get(partition)) is not None)
-        keys = sorted((decode(key) for store in stores for key, _ in store.scan(first, end)), reverse=within.descending)
+        stores = [store for partition in partitions if (store := self._stores.get(partition)) is not None]
+        scans = (store.scan(first, end, descending=within.descending) for store in stores)
+        keys = (decode(encoded) for encoded, _ in merge(*scans, reverse=within.descending))
         found = ((key, self.get(key, cut)) for key in keys)
         return list(islice(((key, row.body) for key, row in found if row is not None), within.most))
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from runtime.copies.copies import Copies
 from runtime.declaration import Limits, Show, Store
-from runtime.errors import LeaderboardError
+from runtime.errors import LeaderboardError, StateUnusable
 from runtime.keys import KeyValue
 from runtime.records import json_bytes
 from runtime.results import Result, values_of
@@ -33,6 +33,8 @@ _AT_ONCE: Final = 32
 _SLICE_S: Final = 0.002
 _SEARCHED_AT_ONCE: Final = 1_000
 """Among more rows those that have a text in them are looked for in the background: 1,000 take some milliseconds."""
+_COUNTED_AT_ONCE: Final = 50_000
+"""Whoever counts rows waits until so many have been rendered: a second. More are rendered in the background first."""
 _NO_LIST: Final = Limits(default=0, most=0)
 
 
@@ -57,11 +59,15 @@ class _Partition:
     ascending: list[KeyValue] | None = None
 
     def between(self, within: Range) -> list[KeyValue]:
-        """Return the keys to show in a range, ascending."""
+        """Return the keys to show in a range, ascending; no more than the range has."""
         if self.ascending is None:
             self.ascending = sorted(self.shown)
         low = 0 if within.first is None else bisect_left(self.ascending, within.first)
         high = len(self.ascending) if within.end is None else bisect_left(self.ascending, within.end)
+        if within.most is not None and within.descending:
+            low = max(low, high - within.most)
+        elif within.most is not None:
+            high = min(high, low + within.most)
         return self.ascending[low:high]
 
 
@@ -107,13 +113,12 @@ class RenderedView(LocalView):
         # Also for another limit, so that a result that is read is in the index of who looks at what.
         if is_default or key not in self._partition(partition).seen:
             rendered = self._render(partition, key, values)
-        return rendered if is_default else self._rendered_at(self._shown(key, values), cut)
+        return rendered if is_default else self._made(key, values, cut)
 
     def rows(self, partitions: Iterable[int], within: Range, cut: Cut = None) -> list[tuple[KeyValue, bytes]]:
         keys: list[KeyValue] = []
         for partition in partitions:
-            self._settle(partition, within)
-            keys += self._partition(partition).between(within)
+            keys += self._keys(partition, within)
         keys.sort(reverse=within.descending)
         if within.most is not None:
             del keys[within.most :]
@@ -125,8 +130,12 @@ class RenderedView(LocalView):
     def count(self, partitions: Iterable[int]) -> int:
         total = 0
         for partition in partitions:
+            kept, store = self._partition(partition), self._stores.get(partition)
+            rows = 0 if kept.warm or store is None or store.fill is None else store.fill.rows - len(kept.seen)
+            if rows + len(kept.stale) > _COUNTED_AT_ONCE:
+                raise StateUnusable(f"rows of store {self.store.name} are being made, and not counted before")
             self._settle(partition, EVERYTHING)
-            total += len(self._partition(partition).shown)
+            total += len(kept.shown)
         return total
 
     def shown(self) -> dict[int, int]:
@@ -268,6 +277,31 @@ class RenderedView(LocalView):
     def _is_current(self, partition: int, kept: _Partition) -> bool:
         return self._partitions.get(partition) is kept
 
+    def _keys(self, partition: int, within: Range) -> list[KeyValue]:
+        """Return the keys to show in a range, in no particular order; no more than the range has. They are rendered."""
+        kept, store = self._partition(partition), self._stores.get(partition)
+        is_nearly_made = kept.warm and len(kept.stale) <= _SEARCHED_AT_ONCE
+        if is_nearly_made or within.most is None or store is None:
+            self._settle(partition, within)
+            return kept.between(within)
+        # Of very many rows a page does not wait for those behind it.
+        self._end_search()
+        keys: list[KeyValue] = []
+        for encoded, _ in store.scan(*self._encoded(within), descending=within.descending):
+            key = self._key_type.decode(encoded)
+            if key not in kept.seen or key in kept.stale:
+                self._render_stored(partition, key)
+            if key in kept.shown:
+                keys.append(key)
+                if len(keys) == within.most:
+                    break
+        return keys
+
+    def _encoded(self, within: Range) -> tuple[bytes, bytes | None]:
+        encode = self._key_type.encode
+        first = b"" if within.first is None else encode(within.first)
+        return first, None if within.end is None else encode(within.end)
+
     def _settle(self, partition: int, within: Range, budget_s: float | None = None) -> None:
         """Render what a reader of a range needs and what is not rendered."""
         if budget_s is None:
@@ -277,9 +311,7 @@ class RenderedView(LocalView):
         if store is None:
             return
         if not kept.warm:
-            encode = self._key_type.encode
-            first = b"" if within.first is None else encode(within.first)
-            for encoded, _ in store.scan(first, None if within.end is None else encode(within.end)):
+            for encoded, _ in store.scan(*self._encoded(within)):
                 key = self._key_type.decode(encoded)
                 if key not in kept.seen:
                     self._render_stored(partition, key)
@@ -331,7 +363,7 @@ class RenderedView(LocalView):
     def _render(self, partition: int, key: KeyValue, values: Mapping[str, Any]) -> Rendered | None:
         """Render a row for the default limit and keep it."""
         # 1. Render, and note what a reader of any limit looks at: the missing ones too, they may come to exist.
-        rendered = self._rendered_at(self._shown(key, values), self._default_limit)
+        rendered = self._made(key, values, self._default_limit)
         looked_at = self._lookups.looked_at()
         # 2. Keep the bytes.
         kept = self._partition(partition)
@@ -348,11 +380,11 @@ class RenderedView(LocalView):
         kept.seen[key] = looked_at
         return rendered
 
-    def _shown(self, key: KeyValue, values: Mapping[str, Any]) -> Any:
-        """Return what is shown of a row, at most as much of a list as anybody may ask for; None when it is hidden."""
+    def _made(self, key: KeyValue, values: Mapping[str, Any], cut: Cut) -> Rendered | None:
+        """Return a row as it is served, of a list at most as much as anybody may ask for; None when it is hidden."""
         self._lookups.begin()
         try:
-            shown = self._show(self._row(key, values), self._lookups.tables)
+            return self._rendered_at(self._show(self._row(key, values), self._lookups.tables), cut)
         except LeaderboardError:
             # Not of the row: a table cannot be read.
             raise
@@ -362,9 +394,10 @@ class RenderedView(LocalView):
                 self._fails = True
                 logger.exception("show of store %s fails for key %s: such rows are hidden", self.store.name, key)
             return None
-        return (shown[: self._most] or None) if self._is_list and isinstance(shown, list) else shown
 
     def _rendered_at(self, shown: Any, cut: Cut) -> Rendered | None:
+        if self._is_list and isinstance(shown, list):
+            shown = shown[: self._most] or None
         if shown is None:
             return None
         is_cut = self._is_list and isinstance(shown, list) and isinstance(cut, int)

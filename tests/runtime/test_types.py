@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 from decimal import Decimal as Exact
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -119,8 +120,13 @@ def test_json_without_a_decimal_is_what_pythons_encoder_makes_of_it() -> None:
     value = {"a": [1, 2.5, None, True, "ä"], 7: {"b": ()}}
     assert json.loads(json_bytes(value)) == json.loads(json.dumps(value))
     assert json.loads(json_bytes({**value, "c": Exact(1)})) == json.loads(json.dumps({**value, "c": 1}))
+    row = MappingProxyType({"a": Exact("1.50"), "b": MappingProxyType({"c": 1})})
+    assert json_bytes([row]) == b'[{"a":1.50,"b":{"c":1}}]'
+    assert json_bytes(MappingProxyType({"a": 1})) == b'{"a":1}'
     with pytest.raises(TypeError, match="set is no JSON"):
         json_bytes({"a": Exact(1), "b": set()})
+    with pytest.raises(ValueError, match="Out of range float values are not JSON compliant"):
+        json_bytes({"a": float("nan")})
 
 
 @given(EXACT, st.floats(allow_nan=False, allow_infinity=False), st.integers(-(2**63), 2**63 - 1), st.text())

@@ -79,8 +79,8 @@ async def test_local_counts_sum_up_to_the_count(cluster: Cluster) -> None:
 async def test_a_gather_asks_each_host_once(cluster: Cluster) -> None:
     await cluster.get("/leaderboard")
     assert sorted(cluster.network.requests) == [
-        (cluster.hosts[1], "/internal/stores/leader-boards/range?partitions=1&limit=3"),
-        (cluster.hosts[2], "/internal/stores/leader-boards/range?partitions=2&limit=3"),
+        (cluster.hosts[1], "/internal/stores/leader-boards/range?partitions=1&limit=3&most=1000"),
+        (cluster.hosts[2], "/internal/stores/leader-boards/range?partitions=2&limit=3&most=1000"),
     ]
 
 

@@ -82,7 +82,7 @@ def test_all_boards_are_complete_once_every_partition_has_been_read() -> None:
     feed.put(0, 5, A)
     feed.completed(0, {5})
     first = told(reader)
-    assert first.startswith("event: reset\ndata: {}\n\n")
+    assert first.startswith("id:\nevent: reset\ndata: {}\n\n")
     assert '{"productId":5,"entries":["a"]}' in first
     assert "complete" not in first
     feed.completed(1, set())
@@ -117,7 +117,7 @@ def test_a_reader_goes_on_where_it_was_and_only_in_the_same_feed() -> None:
     assert resumed.count("event: board") == 1
     assert '"productId":2,"entries":["b"]' in resumed
     for elsewhere in (b"4567-2", b"0123-", b"0123-99", b"none", b"0123-" + b"9" * 30):
-        assert told(Reader(feed, elsewhere)).startswith("event: reset")
+        assert told(Reader(feed, elsewhere)).startswith("id:\nevent: reset")
 
 
 def test_who_missed_that_a_long_gone_board_is_gone_begins_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,10 +130,33 @@ def test_who_missed_that_a_long_gone_board_is_gone_begins_again(monkeypatch: pyt
     for product_id in range(4):
         feed.put(0, product_id, None)
     text = told(reader)
-    assert text.startswith("event: reset")
+    assert text.startswith("id:\nevent: reset")
     assert '{"productId":4' in text
     assert "complete" in text
     assert "gone" not in text
+
+
+def test_a_peer_that_missed_that_rows_are_gone_is_left_and_begins_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feed_module, "_GONE_KEPT", 2)
+    feed = Feed(Lines(Int64, tells_absent=False, tells_topic=False))
+    feed.expect(frozenset({0}))
+    feed.completed(0, set())
+    for key in range(3):
+        feed.put(0, key, A)
+    feed.put(0, 9, None)
+    reader = Reader(feed)
+    assert told(reader) == '0 ["a"]\n1 ["a"]\n2 ["a"]\n.\n'
+    feed.put(0, 0, None)
+    assert told(reader) == "0\n"
+    for key in range(3, 8):
+        feed.put(0, key, A)
+        feed.put(0, key, None)
+    told(reader)
+    assert reader.ended
+    assert told(Reader(feed)) == '1 ["a"]\n2 ["a"]\n.\n', "whoever comes has all there is"
+    # Of one key a peer is told the row, or that there is none: it begins again.
+    one = Feed(Lines(Int64, tells_absent=True, tells_topic=False))
+    assert one.format.begins_again
 
 
 def test_much_comes_in_chunks_and_the_id_comes_with_the_last_one() -> None:
@@ -143,7 +166,7 @@ def test_much_comes_in_chunks_and_the_id_comes_with_the_last_one() -> None:
     reader = Reader(feed)
     first = reader.take()
     assert len(first) < CHUNK_BYTES + 1000
-    assert b"id:" not in first
+    assert b"id: " not in first
     assert reader.behind
     # What changes meanwhile is sent as it is when its turn comes, and nothing is left out.
     feed.put(0, 999, tagged(b'["new"]'))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
@@ -11,7 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from api.live import follower
 from api.own import no_own_routes
+from api.reads import gather
 from runtime.declaration import PlainText, Store, Stream, Topology
 from runtime.keys import Int64, Key, Text
 from runtime.records import ID_MAX, ID_MIN
@@ -189,6 +192,24 @@ async def test_all_pages_together_are_all_rows(cluster: Cluster, size: int, quer
         assert await pages(cluster, f"{STORE}/keys?page_size={size}{query}", number, size) == whole
 
 
+@pytest.mark.parametrize("at_once", [1, 2, 3, 7, len(WORDS)])
+@pytest.mark.parametrize("query", ["", "from=a&to=z", "order=desc", "order=desc&from=a&to=z"])
+async def test_a_long_list_is_read_some_rows_at_a_time(
+    cluster: Cluster, query: str, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = await everywhere(cluster, f"{STORE}/keys?{query}")
+    asked = len(cluster.network.requests)
+    monkeypatch.setattr(gather, "AT_ONCE", at_once)
+    assert (await everywhere(cluster, f"{STORE}/keys?{query}")).content == whole.content
+    assert at_once > 1 or len(cluster.network.requests) > 3 * asked
+    cluster.kill(1)
+    cluster.kill(2)
+    part = await cluster.get(f"{STORE}/keys?{query}&partial=true")
+    assert (part.status_code, part.headers["x-missing-partitions"]) == (200, "1")
+    there = [row for row in whole.json() if cluster.views[0].partition_for(row["word"]) != 1]
+    assert part.json() == there
+
+
 async def pages(cluster: Cluster, first: str, at: int = 0, size: int = 1000) -> list[Any]:
     """Follow the links from a page to the last one; return the rows of all."""
     found: list[Any] = []
@@ -281,7 +302,7 @@ async def test_requests_to_peers_are_made_of_what_was_parsed(cluster: Cluster) -
     assert cluster.network.requests == [(cluster.hosts[active], path_of(word))]
     cluster.network.requests.clear()
     await cluster.get(f"{STORE}/keys?from=a%26b%3Dc")
-    assert {target.partition("&")[2] for _, target in cluster.network.requests} == {"first=a%26b%3Dc"}
+    assert {target.partition("&")[2] for _, target in cluster.network.requests} == {"first=a%26b%3Dc&most=1000"}
 
 
 async def test_what_was_forwarded_is_forwarded_no_more(cluster: Cluster) -> None:
@@ -405,7 +426,9 @@ async def test_live_updates_between_instances_carry_keys_of_any_text() -> None:
         rows[word] = {"word": word, "count": 1}
 
 
-async def test_all_rows_come_live_each_with_its_key() -> None:
+@pytest.mark.parametrize("at_once", [1, 3, 1000])
+async def test_all_rows_come_live_each_with_its_key(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(follower, "AT_ONCE", at_once)
     rows = ROWS | {each: {"word": each, "count": 1} for each in (".", "..")}
     cluster = words(rows)
     events = await cluster.events(f"{STORE}/events", at=2)
@@ -415,4 +438,29 @@ async def test_all_rows_come_live_each_with_its_key() -> None:
             found[event.data["key"]] = event.data["row"]
     assert found == rows
     assert event.data == {"rows": len(rows)}
+    await events.stream.leave()
+
+
+@pytest.mark.parametrize("number", INSTANCES)
+async def test_rows_that_change_while_all_are_read_come_as_they_are(
+    number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follower, "AT_ONCE", 1)
+    names = [f"w{each:03}" for each in range(200)]
+    cluster = words({word: {"word": word, "count": 1} for word in names})
+    events = await cluster.events(f"{STORE}/events", at=number)
+    for position, word in enumerate(names[::7]):
+        cluster.change(word, {} if position % 2 else {"word": word, "count": 2})
+        await asyncio.sleep(0)
+    expected = {word: row for word, row in cluster.views[0].shared_rows.items() if row}
+    found: dict[str, Any] = {}
+    is_complete = False
+    async with asyncio.timeout(60):
+        while not is_complete or found != expected:
+            (event,) = await events.take(1)
+            is_complete |= event.name == "complete"
+            if event.name == "row":
+                found[event.data["key"]] = event.data["row"]
+            elif event.name == "gone":
+                found.pop(event.data["key"], None)
     await events.stream.leave()

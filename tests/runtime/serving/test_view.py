@@ -318,6 +318,25 @@ def test_a_row_that_show_fails_for_is_hidden_and_said_once(caplog: pytest.LogCap
     assert caplog.text.count(f"show of store {PEAKS} fails for key 0: such rows are hidden") == 1
 
 
+@pytest.mark.parametrize("odd", [{1}, float("nan"), object()], ids=["a set", "no number", "an object"])
+def test_a_row_that_is_no_json_is_hidden_and_the_others_of_its_batch_are_shown(odd: object) -> None:
+    driver = shown_by(lambda row, _: [odd if row["station_id"] == 0 else row["station_id"]])
+    for station in (0, 50):
+        driver.publish(PEAKS, station, result((3, 1)))
+    view = driver.views[PEAKS]
+    assert view.rows(driver.all_partitions, EVERYTHING) == [(50, b"[50]")]
+    assert view.get(0) is None
+    assert view.get(0, 7) is None
+    assert view.count(driver.all_partitions) == 1
+
+
+def test_a_row_of_a_table_may_be_shown_as_it_is() -> None:
+    driver = shown_by(lambda row, tables: {"sensor": tables[SENSORS].get(row["station_id"])})
+    driver.name(SENSORS, {3: "Isar"})
+    driver.publish(PEAKS, 3, result((3, 1)))
+    assert driver.views[PEAKS].rows(driver.all_partitions, EVERYTHING) == [(3, b'{"sensor":{"name":"Isar"}}')]
+
+
 def test_tables_can_only_be_looked_up_by_key() -> None:
     given: list[Tables] = []
 
