@@ -179,7 +179,9 @@ def _serving_active(copies: _Copies, wanted: Sequence[int]) -> list[int]:
         best = min(distances)
         able = [place for place in copies.places if distances[place] == best]
         present = copies.active(partition)
-        if best > _BEHIND or wanted_place in able:
+        # Of copies that are behind, one may be a day behind the other: the present one has been read from till now.
+        stays = present in able and best == _BEHIND
+        if best > _BEHIND or (wanted_place in able and not stays):
             place = wanted_place
         elif present in able:
             place = present
