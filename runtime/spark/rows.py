@@ -128,7 +128,10 @@ def rows_of(topology: Topology, store: Store, events: DataFrame, joined: Mapping
         joined: the tables that `rows` is given, by parameter.
     """
     at = events if store.of_join else with_at(events, topology.source_topics)
-    return at if store.rows is None else store.rows(at, **joined)
+    if store.rows is None:
+        return at
+    # Real time takes no other join of theirs: without this, Spark would sort both sides once a table is above 10 MB.
+    return store.rows(at, **{name: F.broadcast(table) for name, table in joined.items()})
 
 
 def unusable(topology: Topology, store: Store, records: DataFrame, as_of_ms: int | None = None) -> DataFrame:

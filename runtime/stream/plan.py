@@ -8,7 +8,6 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from runtime.histogram import Histogram
-from runtime.stores.global_table import TableChanges
 
 LATE_S: Final = 10.0
 """Results this late, and later than a moment ago, are those of a stream that does not keep up."""
@@ -71,7 +70,7 @@ class Plan(NamedTuple):
 
 
 class TablesAge:
-    """Whether the tables that a query joins are old: rows have come or gone since, and long enough ago.
+    """Whether the tables that a query joins are old: they have changed since, and long enough ago.
 
     Args:
         every_s: the least time between two refreshes in seconds.
@@ -81,15 +80,19 @@ class TablesAge:
     def __init__(self, every_s: float, now_s: Callable[[], float] = time.monotonic) -> None:
         self._every_s = every_s
         self._now_s = now_s
-        self._taken = TableChanges(0, 0)
+        self._taken: object = None
         self._taken_at_s = now_s()
 
-    def taken(self, changes: TableChanges) -> None:
-        """Note how the tables are that the next query joins."""
-        self._taken, self._taken_at_s = changes, self._now_s()
+    def taken(self, state: object) -> None:
+        """Note how the tables are that the next query joins.
 
-    def plan(self, changes: TableChanges) -> Plan | None:
-        """Return a refresh when it is due."""
-        if changes == self._taken or self._now_s() - self._taken_at_s < self._every_s:
+        Args:
+            state: something that is equal as long as they are as they were.
+        """
+        self._taken, self._taken_at_s = state, self._now_s()
+
+    def plan(self, state: object) -> Plan | None:
+        """Return a refresh when it is due; `state` as for `taken`."""
+        if state == self._taken or self._now_s() - self._taken_at_s < self._every_s:
             return None
-        return Plan(Next.REFRESH, "rows of tables have come or gone")
+        return Plan(Next.REFRESH, "tables have changed")

@@ -129,7 +129,7 @@ class Upkeep:
         Raises:
             GenerationOutdated: another generation has to begin.
         """
-        self._tables_age.taken(self.care.tables.changes())
+        self._tables_age.taken(self._tables(work))
 
     def committed(self) -> None:
         """Note that a batch in real time was committed."""
@@ -145,7 +145,13 @@ class Upkeep:
         Raises:
             GenerationOutdated: another generation has to begin.
         """
-        return self._tables_age.plan(self.care.tables.changes()) if joined else None
+        return self._tables_age.plan(self._tables(work)) if joined else None
+
+    def _tables(self, work: Work) -> object:
+        """Return what tells whether the tables that the store joins are as they were."""
+        tables, topics = self.care.tables, [table.topic for table in work.topology.joined(work.store).values()]
+        # Of a store that is given keys alone, no other change of a row makes a difference.
+        return tables.changes(topics) if work.store.keys_only else [tables.revision(topic) for topic in topics]
 
 
 def upkeep_of(topology: Topology, care: Care) -> Upkeep:

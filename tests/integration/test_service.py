@@ -104,7 +104,8 @@ def test_catching_up_and_real_time_give_the_boards_of_all_events(world: World, t
         assert metric(instance, "leaderboard_stream_batch_duration_seconds_count") >= 2
         assert metric(instance, "leaderboard_store_size_bytes", store="players") > 0
         assert metric(instance, "leaderboard_table_rows", table="players") == len(world.reference.players)
-        wait_until(lambda: metric(instance, "leaderboard_stream_uncommitted_records") == 0, "all is committed")
+        # Each of the four partitions may end with the mark of a transaction, which Spark has not passed.
+        wait_until(lambda: metric(instance, "leaderboard_stream_uncommitted_records") <= 4, "all is committed")
 
 
 def metric(instance: Instance, name: str, **labels: str) -> float:

@@ -14,7 +14,7 @@ from app.java.broker import Broker
 from tests.drivers.counted import Counted
 from tests.drivers.stream_process import SHORT_S, StreamProcess, running
 from tests.drivers.topic_reader import read_topic
-from tests.drivers.word_topologies import word_count, words_in
+from tests.drivers.word_topologies import last_lines, word_count, words_in
 from tests.waiting import wait_until
 
 ODD_WORDS = ("a/b", "c//d/", "me@example.org", "@", "😀", "naïve", '{"x":1}', "50%", "%2f", "-", "key=1&b", "日本語")
@@ -58,6 +58,25 @@ def test_words_are_counted_and_each_change_of_a_count_is_a_record_at_once(broker
     assert list(json.loads(headers["offsets"])) == [world.source_id]
     assert abs(int(headers["newest_ms"]) - record.timestamp) < 60_000
     assert not status["error"]
+
+
+def test_a_result_of_more_than_a_megabyte_is_published_like_any_other(broker: Broker, tmp_path: Path) -> None:
+    world = Counted(broker.connection, last_lines("large"))
+    lines = [f"a{number:04}{'x' * 1_500}" for number in range(1_000)]
+    world.send(*lines, partition=0)
+    stream = StreamProcess(
+        "tests.drivers.word_topologies:last_lines", "large", broker.bootstrap_servers, tmp_path / "own",
+        tmp_path / "checkpoint",
+    )  # fmt: skip
+    with running(stream):
+        stream.until_running()
+        world.send("a last one", partition=0)
+        # With the 999 before it: more than Kafka takes by default.
+        wait_until(lambda: b"a last one" in world.records()[-1].value, "the last line comes", every_s=0.2)
+        assert not stream.status["failures"]
+        stream.stop()
+    (*_, largest) = world.records()
+    assert len(largest.value) > 1_500_000
 
 
 @pytest.mark.faults
