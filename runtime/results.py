@@ -186,6 +186,35 @@ class Result(NamedTuple):
     values: Any
 
 
+BELOW_VERSION: Final = "below_version"
+"""The header of a record without a value that deletes results of earlier versions alone: earlier than this one."""
+
+
+def delete_headers(below_version: int) -> list[tuple[str, bytes]]:
+    """Return the headers of a record that deletes a result of versions before this one alone. Its value is null."""
+    return [(BELOW_VERSION, b"%d" % below_version)]
+
+
+def outlives(held: Made, headers: Headers) -> bool:
+    """Return whether a result stays when a record without a value comes: one that deletes those of earlier versions.
+
+    >>> outlives(Made(1, version=2), delete_headers(2)), outlives(Made(1, version=1), delete_headers(2))
+    (True, False)
+    >>> outlives(Made(1, version=2), [])
+    False
+
+    Args:
+        held: of what the result is made.
+        headers: of the record.
+    """
+    said = dict(headers).get(BELOW_VERSION)
+    try:
+        return said is not None and held.version >= _number(said)
+    except (ValueError, TypeError, RecursionError):
+        # It deletes whatever is there, as one without headers.
+        return False
+
+
 def parse(values: Values, value: bytes, headers: Headers) -> Result:
     """Return the result that a record is.
 

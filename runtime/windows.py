@@ -90,6 +90,11 @@ class Windows(ABC):
 
     @property
     @abstractmethod
+    def shape(self) -> str:
+        """Which windows there are, in words: rows of others are not of these, however long they are kept."""
+
+    @property
+    @abstractmethod
     def every_ms(self) -> int:
         """Windows begin at multiples of it, in milliseconds from 1970."""
 
@@ -148,6 +153,10 @@ class EqualWindows(Windows):
             )
         if self.size_ms > _MOST_OF_ONE * self.every_ms:
             raise DeclarationError(f"{self} has an event in more than {_MOST_OF_ONE} windows: begin them less often")
+
+    @property
+    def shape(self) -> str:
+        return f"windows of {self.size_ms // 1000} s every {self.every_ms // 1000} s"
 
     @property
     def size_ms(self) -> int:
@@ -261,6 +270,10 @@ class Session(Windows):
     grace: str = NO_GRACE
 
     lengths: ClassVar[tuple[str, ...]] = ("gap", "keep", "grace")
+
+    @property
+    def shape(self) -> str:
+        return f"sessions that end {self.gap_ms // 1000} s after their last event"
 
     @property
     def gap_ms(self) -> int:

@@ -15,7 +15,7 @@ from runtime.copies.result_copies import ResultCopies
 from runtime.copies.status import CopyStatus
 from runtime.copies.store_copy import Shared, StoreCopy, UnusableRecords
 from runtime.copies.table_copies import TableCopies
-from runtime.declaration import Store, Topology
+from runtime.declaration import Store, Table, Topology
 from runtime.kafka.ids import TopicDescription
 from runtime.keys import KeyValue
 from runtime.measures import CopyMeasures
@@ -25,6 +25,7 @@ logger = logging.getLogger(__name__)
 
 _TOPICS_NOTE: Final = "topics"
 _VALUES_NOTE: Final = "values"
+_TABLES_NOTE: Final = "tables"
 _CURRENT_FOR_MS: Final = 1000
 """A copy that has not heard from Kafka for longer is not current."""
 
@@ -94,6 +95,7 @@ class Copies:
             StateUnusable: a store cannot be opened.
         """
         self._described = _topics_of(self._noted(_TOPICS_NOTE))
+        self._drop_tables_of_another_form()
         for table in self.tables.values():
             if (topic := self._described.get(table.topic)) is not None:
                 for partition in range(topic.partitions):
@@ -117,6 +119,16 @@ class Copies:
             logger.warning("the note %s cannot be read; stores answer when Kafka does", name)
             return {}
 
+    def _drop_tables_of_another_form(self) -> None:
+        """Drop what was kept of tables that had other keys or fields: nothing in their topics would be read again."""
+        noted = self._noted(_TABLES_NOTE)
+        declared = {table.topic: form_of_table(table) for table in self.topology.tables}
+        for topic, form in declared.items():
+            if noted.get(topic, form) != form:
+                for partition in self._stores.kept(topic):
+                    self._stores.drop(topic, partition)
+        self._stores.save_note(_TABLES_NOTE, json.dumps(declared))
+
     def _open_kept(self, held: ResultCopies, noted: list[str], declared: list[str]) -> None:
         """Open what was kept of a store.
 
@@ -127,11 +139,11 @@ class Copies:
         """
         for partition in self._stores.kept(held.store.name):
             self._wanted.add(partition)
-            if noted[0] != declared[0]:
+            if noted[0] not in (declared[0], held.store.record.kept_form):
                 # It cannot be read as what it is now.
                 held.drop(partition)
             elif noted != declared:
-                # What was cut to its form of before is in the topic.
+                # What was cut to its form of before is in the topic; and of before keys and windows were noted.
                 held.open(partition).read_again()
             else:
                 held.open(partition)
@@ -341,7 +353,15 @@ def _restoring(table: TableCopies) -> str:
 
 def _form_of(store: Store) -> list[str]:
     """Return what values are, and how they were made: with another of the first, what is held cannot be read."""
-    return [store.record.kept_form, repr(store.record)]
+    # The index of a copy says when windows end.
+    of_window = [] if store.window is None else [store.window.shape]
+    return [" ".join([store.record.kept_form, store.row_key.name, *of_window]), repr(store.record)]
+
+
+def form_of_table(table: Table) -> list[str]:
+    """Return what keys and fields of a table are."""
+    fields = ", ".join(f"{name} {of_type.spark}" for name, of_type in table.fields.items())
+    return [f"{table.key.name} {table.key.type.name}", fields]
 
 
 def _topics_of(note: Mapping[str, Any]) -> dict[str, TopicDescription]:

@@ -79,6 +79,8 @@ class Materializer:
                 # A defect must not end the filling for good: reads would grow old without anybody noticing.
                 logger.exception("filling stores failed; it begins again")
                 self._copies.trouble = repr(error)
+                # What was written may not have been told to all who follow: opened again, all of it is news.
+                unwritten = True
             await asyncio.sleep(self._options.retry_after_s)
 
     def _resumed(self) -> None:

@@ -70,12 +70,13 @@ class ResultCopies:
 
     def place(self, partition_count: int) -> None:
         """Take note of how many partitions the topic has, and drop what belongs elsewhere, or nowhere, by that."""
-        self.partition_count = partition_count
         for partition, copy in list(self.copies.items()):
             if partition < partition_count:
                 copy.place(partition_count)
             else:
                 self.drop(partition)
+        # Last: what cannot be written now is placed another time, and what is placed already stays.
+        self.partition_count = partition_count
 
     def find_ready(self, *, tables_are_complete: bool) -> None:
         """Find out which partitions can answer now, and tell whoever follows.

@@ -129,7 +129,8 @@ class ResultCopy(StoreCopy):
         self._target = None
         # Outside of the topic until all of them are back: a process that ends before that begins with this again.
         outside = position - 1
-        self.store.write({}, self._next_fill(outside)._replace(topic_id=topic_id, begin=position))
+        fill = self._next_fill(outside)._replace(topic_id=topic_id, begin=position, current_at_ms=self._shared.now_ms())
+        self.store.write({}, fill)
         lacking = _Lacking(outside, time.monotonic())
         self._lacking = dict.fromkeys(self._keys(), lacking)
 
@@ -141,8 +142,8 @@ class ResultCopy(StoreCopy):
                 "published again",
                 self.topic, begin, self.partition,
             )  # fmt: skip
-            self.store.write({}, fill._replace(begin=begin))
-            self.read_again()
+            # As `read_again`, in one write with the begin: it is noticed once.
+            self.store.write({}, fill._replace(begin=begin, topic_id=NO_TOPIC))
         yield from ()
 
     def misplaced(self, partition_count: int) -> list[KeyValue]:
@@ -244,6 +245,10 @@ class ResultCopy(StoreCopy):
                 # Compaction keeps it in place of the result.
                 self._lacking.setdefault(key, _Lacking(record.offset, time.monotonic()))
             raise
+        if held is not None and new is None and results.outlives(held.made, record.headers):
+            # Compaction keeps the delete in place of the result.
+            self._lacking.setdefault(key, _Lacking(record.offset, time.monotonic()))
+            return
         merged = new if new is None or held is None else results.merge(self._values, held, new)
         if merged != held:
             stored = None if merged is None else self._bytes_of(merged, new, record.value)

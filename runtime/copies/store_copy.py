@@ -343,14 +343,16 @@ def why_begin_again(
     """
     if fill is None:
         return BeginAgain("it is new")
+    may_have_missed_deletes = now_ms - fill.current_at_ms > delete_retention_ms
     if fill.topic_id == NO_TOPIC:
-        return BeginAgain("what it holds has to be compared with all of its topic", topic_lost_records=fill.restored)
+        # What others have deleted meanwhile must not come back by it.
+        keeps = fill.restored and not may_have_missed_deletes
+        return BeginAgain("what it holds has to be compared with all of its topic", topic_lost_records=keeps)
     if fill.topic_id != topic_id:
         return BeginAgain("the topic was deleted and created again", topic_lost_records=fill.restored)
     if not begin <= fill.position <= end:
         outside = f"its position {fill.position} is outside of the topic partition, which has {begin} to {end}"
         return BeginAgain(outside, topic_lost_records=fill.restored)
-    is_behind = fill.position < end
-    if is_behind and now_ms - fill.current_at_ms > delete_retention_ms:
+    if fill.position < end and may_have_missed_deletes:
         return BeginAgain("it may have missed deletes: Kafka keeps them for less time than it was away")
     return None

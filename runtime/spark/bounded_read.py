@@ -31,6 +31,7 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+_COLUMNS: Final = ("key", "value", "headers", "partition", "offset")
 _HEADERS: Final = pa.list_(pa.struct({"key": pa.string(), "value": pa.binary()}.items()))
 
 
@@ -146,21 +147,21 @@ def with_published(spark: Spark, topic: str, use: Callable[[DataFrame], T]) -> T
     Args:
         spark: the session.
         topic: which one.
-        use: takes `key binary, value binary, headers`, and raises QueryFailed.
+        use: takes `key binary, value binary, headers, partition int, offset bigint`, and raises QueryFailed.
     """
 
-    def use_past_unreadable() -> T | None:
+    def use_past_unreadable() -> list[T] | None:
         ranges = _whole(spark.settings.kafka, topic)
         if (apart := read_apart(spark.settings.kafka, ranges)) is None:
             return None
         logger.warning("%s holds records that Spark cannot read: they are read apart", topic)
         # The stores take a result whatever its record's time is.
         parts = [in_memory(spark, apart.of_fit_size), *read_around(spark, ranges, apart.spans)]
-        return use(
-            reduce(DataFrame.union, [part.select("key", "value", "headers") for part in parts]).coalesce(TASKS_BESIDE)
-        )
+        return [use(reduce(DataFrame.union, [part.select(*_COLUMNS) for part in parts]).coalesce(TASKS_BESIDE))]
 
-    return past_unreadable(lambda: use(spark.published(topic)), use_past_unreadable)
+    # What a use returns may be None.
+    (used,) = past_unreadable(lambda: [use(spark.published(topic))], use_past_unreadable)
+    return used
 
 
 def _whole(kafka: KafkaConnection, topic: str) -> Ranges:

@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 
 from runtime.declaration import Store
 from runtime.keys import Key, Text
-from runtime.results import parse
+from runtime.results import delete_headers, parse
 from runtime.rows import of_each
 from runtime.spark.beside_value import OF_RECORD, declared_name
 from runtime.values.base import TOPIC_ID
@@ -422,23 +422,46 @@ def published(store: Store, records: DataFrame) -> DataFrame:
         F.from_json(
             F.col("value").cast("string"), store.record.published_schema, dict(store.record.published_options)
         ).alias("values"),
-        *(F.when(_said(name).rlike(_WHOLE), _said(name)).try_cast("bigint").alias(name) for name in _NUMBERS),
-        F.from_json(_said("offsets"), _OFFSETS).alias("offsets"),
+        *(F.when(_said(name).rlike(_WHOLE), _said(name)).try_cast("bigint").alias(f"__{name}") for name in _NUMBERS),
+        F.from_json(_said("offsets"), _OFFSETS).alias("__offsets"),
         *(_has(name).alias(f"__has_{name}") for name in HEADERS),
     )
     for name in HEADERS:
-        fields = fields.where(F.col(name).isNotNull() | ~F.col(f"__has_{name}"))
+        fields = fields.where(F.col(f"__{name}").isNotNull() | ~F.col(f"__has_{name}"))
     # Of before there were headers, a value may say itself of which generation it is.
     of_value = store.record.published_generation()
-    generation = F.col("generation") if of_value is None else F.coalesce("generation", of_value)
-    fields = fields.withColumn("generation", generation).where(
+    generation = F.col("__generation") if of_value is None else F.coalesce("__generation", of_value)
+    fields = fields.withColumn("__generation", generation).where(
         # No more than what the stores take: a record that they leave out must not replace a result that they serve.
-        _is_key(store) & F.col("generation").isNotNull()
+        _is_key(store) & F.col("__generation").isNotNull()
     )
     # Those of another version were made in another way: a later one begins without them.
-    of_version = F.coalesce("version", F.lit(1)) == store.version
-    return fields.where(store.record.is_published() & of_version).select(
-        *keys_of(store), F.struct(*HEADERS).alias("made"), "values"
+    of_version = F.coalesce("__version", F.lit(1)) == store.version
+    made = F.struct(*(F.col(f"__{name}").alias(name) for name in HEADERS))
+    return fields.where(store.record.is_published() & of_version).select(*keys_of(store), made.alias("made"), "values")
+
+
+def deletes_of_earlier(store: Store, records: DataFrame) -> DataFrame:
+    """Return the records that delete the results of earlier versions which none of this version has replaced.
+
+    Also where their keys are none of this version. A copy that has a result of this version by then keeps it.
+
+    Args:
+        store: of this version.
+        records: as Spark's Kafka source gives them, with headers.
+
+    Returns:
+        Records of the result topic: `key binary, value binary, headers, partition`.
+    """
+    version = F.coalesce(_said("version").try_cast("bigint"), F.lit(1))
+    said = F.struct(F.col("value").isNotNull().alias("is_there"), version.alias("version"))
+    keyed = records.where(F.col("key").isNotNull())
+    last = keyed.groupBy("partition", "key").agg(F.max_by(said, "offset").alias("last"))
+    header = [
+        F.struct(F.lit(name).alias("key"), F.lit(value).alias("value")) for name, value in delete_headers(store.version)
+    ]
+    return last.where(F.col("last.is_there") & (F.col("last.version") < store.version)).select(
+        "key", F.lit(None).cast("binary").alias("value"), F.array(*header).alias("headers"), "partition"
     )
 
 

@@ -327,6 +327,11 @@ class Spark:
             .load()
         )
 
+    def write(self, records: DataFrame, topic: str) -> None:
+        """Write records to a result topic, all that there are: `key`, `value`, `headers`, `partition`."""
+        writer = records.write.format("kafka").options(**write_options(self.settings.kafka))
+        writer.option("topic", topic).save()
+
     def start_query(
         self,
         name: str,

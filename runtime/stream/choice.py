@@ -158,6 +158,7 @@ class Choice:
         generations = Generations(root, self._store)
         self._driver.check(generations)
         generation = generations.current()
+        generations.check_windows()
         reason = self._why_begin(spark, generations, generation, topics, plan)
         begin = None
         if generation is None or reason is not None:

@@ -4,7 +4,9 @@ A result topic is compacted, so every record in it must say all that there is of
 not. A checkpoint belongs to a generation, a number that each result carries. A new one begins with a new checkpoint and
 a seed: the results so far, which become its first state. Under the checkpoint URI:
 
-    counts-store-v1/               a store, and its version
+    counts-store-v1/               a store, and its version; those before it go when it has caught up
+      windows                      which it has, in words
+      earlier-gone                 there once no result of an earlier version is left
       generation-3                 the claim of a number: a file that must not exist, with the claim's token
       generation-3-<token>/
         generation.json            written last when a generation begins; without it the directory does not count
@@ -21,18 +23,20 @@ import json
 import logging
 import re
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from runtime.declaration import Store
-from runtime.errors import QueryFailed, Superseded
+from runtime.errors import DeclarationError, QueryFailed, Superseded
 from runtime.spark.checkpoint import CheckpointDirectory
 
 logger = logging.getLogger(__name__)
 
 _MANIFEST: Final = "generation.json"
 _SEED_PASSED: Final = "seed-passed"
+_WINDOWS: Final = "windows"
+_EARLIER_GONE: Final = "earlier-gone"
 _CLAIM: Final = re.compile(r"generation-([1-9][0-9]*)")
 _DIRECTORY: Final = re.compile(r"generation-([1-9][0-9]*)-[0-9a-f]+")
 _DRIVER: Final = re.compile(r"driver-([1-9][0-9]*)")
@@ -151,6 +155,8 @@ class Generations:
 
     def __init__(self, root: CheckpointDirectory, store: Store) -> None:
         self.directory = root.under(f"{store.name}-v{store.version}")
+        self._root = root
+        self._store = store
 
     def current(self) -> Generation | None:
         """Return the newest generation that counts, or None when there is none that can be used."""
@@ -203,6 +209,39 @@ class Generations:
         """Note that all events have been read that the seed may count."""
         if generation.seeded:
             self.directory.write_text(f"{generation.name}/{_SEED_PASSED}", "")
+
+    def check_windows(self) -> None:
+        """Refuse other windows than those of the results that are there: under the same keys they would mix.
+
+        Raises:
+            DeclarationError: the windows of the store are others than when its version first ran.
+        """
+        has = "no windows" if self._store.window is None else self._store.window.shape
+        noted = self.directory.read_text(_WINDOWS)
+        if noted is None:
+            self.directory.write_text(_WINDOWS, has)
+        elif noted != has:
+            raise DeclarationError(f"store {self._store.name} has {has}, and its results {noted}: raise its version")
+
+    def delete_earlier_versions(self, delete_results: Callable[[], None]) -> None:
+        """Delete what is left of earlier versions of the store, now that this one has caught up.
+
+        Once, and again when one of them has run since: it has a directory by that.
+
+        Args:
+            delete_results: deletes their results.
+        """
+        if self._store.version == 1:
+            return
+        of_store = re.compile(rf"{re.escape(self._store.name)}-v([0-9]+)")
+        found = (of_store.fullmatch(name) for name in self._root.names())
+        earlier = [match[0] for match in found if match and int(match[1]) < self._store.version]
+        if not earlier and self.directory.exists(_EARLIER_GONE):
+            return
+        delete_results()
+        self.directory.write_text(_EARLIER_GONE, "")
+        for name in earlier:
+            self._root.delete(name)
 
     def delete_older(self, generation: Generation) -> None:
         """Delete the generations before this one, and what was claimed before it and never began."""

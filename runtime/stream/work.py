@@ -20,7 +20,15 @@ from runtime.spark import bounded_read
 from runtime.spark.bounded_read import past_unreadable, read_apart, read_around, with_published
 from runtime.spark.offset_log import OffsetLog
 from runtime.spark.query import ROWS, StreamQuery, events_observed
-from runtime.spark.results import Results, SourceTopic, has_key, latest, published, told_stream_ms
+from runtime.spark.results import (
+    Results,
+    SourceTopic,
+    deletes_of_earlier,
+    has_key,
+    latest,
+    published,
+    told_stream_ms,
+)
 from runtime.spark.rows import events_of, rows_of, unusable
 from runtime.spark.session import TASKS_BESIDE, Spark, read_parquet, stream_parquet, translated
 from runtime.stream.generations import Generation, Generations
@@ -228,6 +236,15 @@ class Work:
             use: reads them; it is tried twice if Spark fails on a record.
         """
         return with_published(self.spark, self.store.topic, lambda records: self._used(records, use))
+
+    def delete_earlier_versions(self) -> None:
+        """Delete what is left of earlier versions of the store, its results included. No query of it runs."""
+
+        def delete(records: DataFrame) -> None:
+            with translated():
+                self.spark.write(deletes_of_earlier(self.store, records), self.store.topic)
+
+        self.generations.delete_earlier_versions(lambda: with_published(self.spark, self.store.topic, delete))
 
     def check_newest(self, newest: int) -> None:
         """Raise GenerationOutdated when stores ignore what this generation publishes.

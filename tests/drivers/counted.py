@@ -22,7 +22,7 @@ from runtime.kafka.connection import KafkaConnection
 from runtime.kafka.ids import topic_ids
 from runtime.kafka.offsets import topic_offsets
 from runtime.kafka.topics import create_missing, inputs_of, outputs_of
-from runtime.results import Result, merge, parse
+from runtime.results import Result, merge, outlives, parse
 from runtime.windows import STREAM_TIME_KEY, stream_time_of
 from tests.drivers.faults_topics import Topics
 from tests.drivers.raw_records import RawRecord, send_raw
@@ -220,7 +220,8 @@ def merged(store: Store, records: Iterable[Any]) -> dict[str, Result]:
     for record in records:
         key = record.key.decode()
         if record.value is None:
-            held.pop(key, None)
+            if key in held and not outlives(held[key].made, record.headers):
+                del held[key]
         else:
             with suppress(InvalidRecord):
                 held[key] = merge(store.record, held.get(key), parse(store.record, record.value, record.headers))

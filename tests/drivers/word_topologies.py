@@ -12,7 +12,7 @@ from typing import NoReturn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from runtime import Count, Hopping, Key, PlainText, Store, Stream, Text, Topology, each_distinct
+from runtime import Count, Hopping, Key, PlainText, Recent, Store, Stream, Text, Topology, each_distinct
 from runtime.kafka import unreadable
 from runtime.spark.offset_log import OffsetLog
 from runtime.stream.work import Work
@@ -27,6 +27,16 @@ _COUNTS = WORD_COUNT.store("counts-store")
 def word_count(name: str) -> Topology:
     """Return word count on topics whose names begin with the topology's."""
     return Topology(name, Stream(f"{name}-lines", PlainText(), SOURCE_PARTITIONS), [_on_its_own(_COUNTS, name)])
+
+
+def long_words(name: str) -> Topology:
+    """Return word count as another version of the store has it: of words of more than one letter."""
+    store = replace(_on_its_own(_COUNTS, name), version=2, rows=_long_words)
+    return Topology(name, Stream(f"{name}-lines", PlainText(), SOURCE_PARTITIONS), [store])
+
+
+def _long_words(lines: DataFrame) -> DataFrame:
+    return each_distinct(lines, F.split(F.lower("text"), r"\s+"), "word").where(F.length("word") > 1)
 
 
 def word_count_of_two_sources(name: str) -> Topology:
@@ -75,6 +85,12 @@ def words_in_windows(name: str) -> Topology:
     return Topology(name, Stream(f"{name}-lines", PlainText(), SOURCE_PARTITIONS), [store])
 
 
+def words_in_longer_windows(name: str) -> Topology:
+    """Return the same in windows of another length."""
+    topology = words_in_windows(name)
+    return replace(topology, stores=[replace(topology.stores[0], window=replace(WORDS_WINDOW, size="15 seconds"))])
+
+
 def _later_words(lines: DataFrame) -> DataFrame:
     split = F.split(F.lower("text"), r"\s+")
     return each_distinct(lines, F.slice(split, 2, 1000), "word")
@@ -95,6 +111,18 @@ def words_and_letters(name: str) -> Topology:
     by_letter = Store("letters-store", "letters", Key("letter", Text), {"count": Count("times")}, rows=letters)
     stores = [_on_its_own(store, name) for store in (_COUNTS, by_letter)]
     return Topology(name, Stream(f"{name}-lines", PlainText(), SOURCE_PARTITIONS), stores)
+
+
+def last_lines(name: str) -> Topology:
+    """Return the last lines that begin with each letter."""
+    letter = Store(
+        "lines-store", f"{name}-last", Key("letter", Text), {"lines": Recent(1000, "text")}, rows=_with_letter
+    )
+    return Topology(name, Stream(f"{name}-lines", PlainText(), SOURCE_PARTITIONS), [letter])
+
+
+def _with_letter(lines: DataFrame) -> DataFrame:
+    return lines.withColumn("letter", F.substring("text", 1, 1))
 
 
 def the_leaderboard(_: str) -> Topology:

@@ -5,10 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from runtime.copies.store_copy import why_begin_again
+from runtime.copies.store_copy import NO_TOPIC, why_begin_again
 from runtime.kafka.partitioner import partition_for
 from runtime.records import MISPLACED, NO_KEY, NO_VALUE, NOT_AN_ID, NOT_JSON_OBJECT, NOT_UTF8
-from runtime.results import NOT_A_RESULT, Made, Result
+from runtime.results import BELOW_VERSION, NOT_A_RESULT, Made, Result, delete_headers
 from runtime.serving.in_memory import TOPIC_ID, GivenRecord
 from runtime.stores.protocol import Fill
 from tests.drivers.readings import NOT_PEAKS, PEAKS, PEAKS_TOPIC, SENSORS, STATIONS, peaks, result
@@ -145,6 +145,24 @@ def test_whatever_a_late_record_lacks_is_to_be_published_again(late: Result) -> 
     driver.station(1, late)
     [record] = driver.copy(PEAKS).lacking(0.0)
     assert record.value == value_of(whole)
+    assert driver.stored(1) == whole
+
+
+@pytest.mark.parametrize(
+    ("headers", "stays"),
+    [([], False), (delete_headers(3), False), (delete_headers(2), True), ([(BELOW_VERSION, b"x")], False)],
+    ids=["of any version", "of versions before a later one", "of versions before its own", "of none that is one"],
+)
+def test_a_delete_of_earlier_versions_leaves_those_of_this_one(headers: list[tuple[str, bytes]], stays: bool) -> None:
+    driver = StoresDriver(partitions=1)
+    whole = Result(Made(1, version=2), peaks((3, 40), (1, 10)))
+    driver.station(1, whole)
+    feed(driver.copy(PEAKS), b"1", None, headers)
+    copy = driver.copy(PEAKS)
+    assert driver.stored(1) == (whole if stays else None)
+    assert stations_to_publish(copy) == ([1] if stays else []), "compaction keeps the delete in place of it"
+    driver.station(1, whole)
+    assert stations_to_publish(copy) == []
     assert driver.stored(1) == whole
 
 
@@ -323,6 +341,10 @@ def test_a_store_goes_on_where_it_can(fill: Fill | None, now_ms: int, begins_aga
         (Fill("b", 5, False, 0), False),
         (Fill("a", 10, True, 0), True),
         (Fill("a", 5, True, -2 * DAY_MS), False),
+        (Fill(NO_TOPIC, 5, True, 0), True),
+        (Fill(NO_TOPIC, 5, False, 0), False),
+        # What was deleted meanwhile must not come back from it.
+        (Fill(NO_TOPIC, 5, True, -2 * DAY_MS), False),
     ],
 )
 def test_a_topic_that_lost_records_is_told_from_a_store_that_did(fill: Fill | None, *, lost: bool) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from dataclasses import replace
+from unittest.mock import Mock
 
 import pytest
 
-from runtime import Count, Key, Store, Text, Topology
-from runtime.copies.copies import Copies, names_of
+from runtime import Count, Decimal, Key, Store, Table, Text, Topology
+from runtime.copies.copies import Copies, form_of_table, names_of
 from runtime.copies.local_tables import LocalTables
+from runtime.errors import StateUnusable
 from runtime.kafka.ids import TopicDescription
 from runtime.kafka.partitioner import partition_for
 from runtime.keys import Int64
@@ -194,3 +197,56 @@ def test_the_stream_is_given_the_rows_and_the_keys_of_tables() -> None:
     assert tables.changes() == TableChanges(added=4, deleted=1)
     assert [(judged.topic, judged.end) for judged in tables.judged()] == [(SENSORS, 4), (STATIONS, 1)]
     assert driver.table(SENSORS).store.get(Int64.encode(2)) is not None, "a delete that is remembered is no row"
+
+
+SPARE = Table("spare-parts", Key("id", Int64), {"name": Text})
+
+
+@pytest.mark.parametrize(
+    ("later", "answers"),
+    [
+        (SPARE, True),
+        (replace(SPARE, fields={"name": Text, "price": Decimal(2)}), False),
+        (replace(SPARE, fields={"name": Int64}), False),
+        (replace(SPARE, key=Key("id", Text)), False),
+    ],
+    ids=["as it was", "with another field", "with another type", "with other keys"],
+)
+def test_a_table_of_another_form_is_filled_anew(later: Table, answers: bool) -> None:
+    topology = replace(WORD_COUNT, tables=[SPARE])
+    stores = MemoryStores(names_of(topology))
+    Copies(topology, stores).open_kept()
+    CopiesDriver(topology, stores=stores).name(SPARE.topic, {1: "wheel"})
+    again = Copies(replace(topology, tables=[later]), stores)
+    again.open_kept()
+    assert again.status(COUNTS, 0).can_answer is answers
+    assert again.tables[SPARE.topic].is_complete is answers
+    # Once: what is read from then on stays.
+    assert stores.load_note("tables") == json.dumps({SPARE.topic: form_of_table(later)})
+
+
+def test_a_store_with_keys_of_another_type_is_filled_anew() -> None:
+    stores = MemoryStores(names_of(WORD_COUNT))
+    Copies(WORD_COUNT, stores).open_kept()
+    CopiesDriver(WORD_COUNT, stores=stores).publish(COUNTS, "7", count(1))
+    (store,) = WORD_COUNT.stores
+    copies = Copies(replace(WORD_COUNT, stores=[replace(store, key=Key("word", Int64))]), stores)
+    copies.open_kept()
+    assert not copies.status(COUNTS, 0).can_answer
+    assert all(not list(each.store.scan()) for each in copies.results[COUNTS].copies.values())
+
+
+def test_results_that_could_not_be_placed_are_placed_another_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = CopiesDriver(WORD_COUNT, partitions=2)
+    for number in range(20):
+        driver.publish(COUNTS, f"w{number}", count(1))
+    held = driver.copies.results[COUNTS]
+    last = held.copies[1]
+    with monkeypatch.context() as patch:
+        patch.setattr(last, "place", Mock(side_effect=StateUnusable("no room")))
+        with pytest.raises(StateUnusable):
+            held.place(8)
+    assert held.partition_count == 2, "it is asked for again"
+    held.place(8)
+    assert held.partition_count == 8
+    assert all(not copy.misplaced(8) for copy in held.copies.values())

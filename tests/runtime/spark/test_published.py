@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from pyspark.sql import DataFrame
 
-from runtime.spark.results import RECORD, latest, published
+from runtime.results import delete_headers
+from runtime.spark.results import RECORD, deletes_of_earlier, latest, published
 from runtime.spark.session import Spark
 from tests.drivers.word_topologies import word_count
 
@@ -54,3 +56,35 @@ def test_results_of_another_version_of_the_store_are_no_seed(spark: Spark) -> No
     (found,) = latest(later, published(later, _records(spark, first, second))).collect()
     assert found["values"]["count"] == 2
     assert not published(replace(STORE, version=3), _records(spark, first, second)).collect()
+
+
+def test_results_of_earlier_versions_are_deleted_unless_a_later_one_is_there(spark: Spark) -> None:
+    def record(key: str | None, partition: int, offset: int, version: int | None, value: str | None = "{}") -> Any:
+        headers = [("generation", b"7")] + ([] if version is None else [("version", b"%d" % version)])
+        return (key and key.encode(), value and value.encode(), headers, partition, offset)
+
+    rows = [
+        record("old", 0, 0, 1),
+        record("before there were headers", 0, 1, None),
+        record("replaced", 0, 2, 1),
+        record("replaced", 0, 3, 2),
+        record("gone", 0, 4, 1),
+        record("gone", 0, 5, 1, None),
+        record("came back", 0, 6, 2, None),
+        record("came back", 0, 7, 1),
+        record("old", 1, 0, 1),
+        record("later", 1, 1, 3),
+        record(None, 1, 2, 1),
+        (b"no result", b"?", None, 1, 3),
+    ]
+    schema = "key binary, value binary, headers array<struct<key: string, value: binary>>, partition int, offset bigint"
+    found = deletes_of_earlier(replace(STORE, version=2), spark.session.createDataFrame(rows, schema)).collect()
+    assert sorted((bytes(row.key).decode(), row.partition) for row in found) == [
+        ("before there were headers", 0),
+        ("came back", 0),
+        ("no result", 1),
+        ("old", 0),
+        ("old", 1),
+    ]
+    assert {row.value for row in found} == {None}
+    assert {tuple((each.key, bytes(each.value)) for each in row.headers) for row in found} == {tuple(delete_headers(2))}

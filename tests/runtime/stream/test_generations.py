@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -10,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from app.instance.checkpoint_identity import checkpoint_identity
-from runtime import Count, Key, Store, Text
-from runtime.errors import CheckpointUnusable
+from runtime import Count, Hopping, Key, Session, Store, Text, Tumbling
+from runtime.errors import CheckpointUnusable, DeclarationError, QueryFailed
 from runtime.spark.checkpoint import CheckpointDirectory
 from runtime.spark.session import Spark, read_parquet
 from runtime.stream.generations import Generation, Generations, Origin, delete_unnamed
@@ -118,6 +119,58 @@ def test_each_store_and_each_version_of_it_has_generations_of_its_own(
     assert [other.current() for other in others] == [None, None]
     assert [begun(other).number for other in others] == [1, 1]
     assert sorted(root.names()) == ["counts-store-v1", "counts-store-v2", "other-store-v1"]
+
+
+def test_what_is_left_of_earlier_versions_is_deleted_once(root: CheckpointDirectory) -> None:
+    deleted: list[int] = []
+    versions = {number: Generations(root, replace(STORE, version=number)) for number in (1, 2, 3)}
+    for generations in versions.values():
+        begun(generations)
+    other = Generations(root, replace(STORE, name="counts-store-v1"))
+    begun(other)
+    versions[1].delete_earlier_versions(lambda: deleted.append(1))
+    assert deleted == [], "there is none before the first"
+    versions[3].delete_earlier_versions(lambda: deleted.append(3))
+    assert sorted(root.names()) == ["counts-store-v1-v1", "counts-store-v3"]
+    assert other.current() is not None
+    assert versions[3].current() is not None
+    versions[3].delete_earlier_versions(lambda: deleted.append(4))
+    assert deleted == [3]
+    begun(Generations(root, STORE))
+    versions[3].delete_earlier_versions(lambda: deleted.append(5))
+    assert deleted == [3, 5], "one of them has run again"
+    assert sorted(root.names()) == ["counts-store-v1-v1", "counts-store-v3"]
+
+
+def test_other_windows_need_another_version(root: CheckpointDirectory) -> None:
+    in_windows = replace(STORE, window=Hopping("1 minute", "10 seconds", keep="1 hour"))
+    Generations(root, in_windows).check_windows()
+    Generations(root, replace(STORE, window=Hopping("60 seconds", "10 seconds", keep="2 hours"))).check_windows()
+    for window, has in (
+        (Tumbling("1 minute"), "windows of 60 s every 60 s"),
+        (Session("1 minute"), "sessions that end 60 s after their last event"),
+        (None, "no windows"),
+    ):
+        other = replace(STORE, window=window)
+        refused = f"store counts-store has {has}, and its results windows of 60 s every 10 s: raise its version"
+        with pytest.raises(DeclarationError, match=f"^{re.escape(refused)}$"):
+            Generations(root, other).check_windows()
+        Generations(root, replace(other, version=2, name=f"{has[0]}-store")).check_windows()
+
+
+def test_results_of_earlier_versions_are_deleted_again_where_that_has_failed(root: CheckpointDirectory) -> None:
+    def fail() -> None:
+        raise QueryFailed("Kafka is gone")
+
+    deleted: list[int] = []
+    begun(Generations(root, STORE))
+    second = Generations(root, replace(STORE, version=2))
+    with pytest.raises(QueryFailed):
+        second.delete_earlier_versions(fail)
+    assert sorted(root.names()) == ["counts-store-v1", "counts-store-v2"]
+    second.delete_earlier_versions(lambda: deleted.append(2))
+    assert deleted == [2]
+    assert root.names() == ["counts-store-v2"]
 
 
 def test_the_first_generation_counts_from_its_commit_on(generations: Generations) -> None:
