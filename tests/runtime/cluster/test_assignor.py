@@ -74,6 +74,14 @@ def tasks(
             id="one that joins a single one warms up first",
         ),
         pytest.param(
+            [
+                member(1, [0, 1, 2, 3], copies=dict.fromkeys(range(4), ACCEPTABLE_LAG_RECORDS + 1), stream=True),
+                member(2, copies=dict.fromkeys(range(4), 1_000_000)),
+            ],
+            [tasks([0, 1, 2, 3], stream=True), tasks([], [0, 1, 2, 3], [0, 1])],
+            id="also with a copy of yesterday, while the present one is a little behind",
+        ),
+        pytest.param(
             [member(1, [0, 1, 2, 3], stream=True), member(2, standby=[0, 1, 2, 3])],
             [tasks([2, 3], [0, 1], stream=True), tasks([0, 1], [2, 3])],
             id="and takes over when it has caught up",
