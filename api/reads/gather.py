@@ -32,8 +32,6 @@ Part = TypeVar("Part")
 
 NAMED_BYTES_MAX: Final = 60_000
 """Keys that are asked for by their names take at most so many bytes of a request to a peer, which reads 65,536."""
-
-
 AT_ONCE: Final = 1_000
 """Of a longer list each copy is asked for so many rows at a time: a million would hold up everything else at each
 holder, the group's heartbeats included."""
@@ -109,8 +107,9 @@ class Gather:
             self._refuse_part(missing, partial=partial)
             some, rest = _come_to(parts, rest, self._view.key_type)
             rows += some
-            # Others are answered in between.
-            await asyncio.sleep(0)
+            if rest is not None:
+                # Others are answered in between.
+                await asyncio.sleep(0)
         body = self._compose(rows)
         if is_whole and not missing and self._view.version == key[0] and len(body) <= _KEPT_BYTES:
             self._composed = (key, body)

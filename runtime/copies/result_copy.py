@@ -243,11 +243,11 @@ class ResultCopy(StoreCopy):
         except InvalidRecord:
             if held is not None:
                 # Compaction keeps it in place of the result.
-                self._lacking.setdefault(key, _Lacking(record.offset, time.monotonic()))
+                self._lacks(key, record)
             raise
         if held is not None and new is None and results.outlives(held.made, record.headers):
             # Compaction keeps the delete in place of the result.
-            self._lacking.setdefault(key, _Lacking(record.offset, time.monotonic()))
+            self._lacks(key, record)
             return
         merged = new if new is None or held is None else results.merge(self._values, held, new)
         if merged != held:
@@ -258,7 +258,11 @@ class ResultCopy(StoreCopy):
         if new is None or merged is None or merged is new or results.stands_for(self._values, new, merged):
             self._lacking.pop(key, None)
         else:
-            self._lacking.setdefault(key, _Lacking(record.offset, time.monotonic()))
+            self._lacks(key, record)
+
+    def _lacks(self, key: KeyValue, record: Record) -> None:
+        """Note that the last record of a key lacks something which the store has, from the first that does on."""
+        self._lacking.setdefault(key, _Lacking(record.offset, time.monotonic()))
 
     def _held(self, key: KeyValue, encoded: bytes) -> Result | None:
         if key in self._changes:

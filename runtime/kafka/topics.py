@@ -23,6 +23,7 @@ from runtime.errors import BrokerUnavailable, Fix
 from runtime.kafka.connection import KafkaConnection
 from runtime.kafka.errors import kafka_errors
 from runtime.kafka.record_times import REFUSES, REFUSES_BEFORE
+from runtime.records import LARGEST_BYTES
 
 DELETE_RETENTION_MS = 24 * 60 * 60 * 1000
 """How long a compacted topic keeps a tombstone: a copy last filled longer ago than this may have missed one."""
@@ -59,9 +60,6 @@ TABLE = MappingProxyType(
         "delete.retention.ms": str(DELETE_RETENTION_MS),
     }
 )
-LARGEST_RESULT_BYTES = 16 * MIB
-"""Of a result with its headers, as of any record that can be used. Kafka's own limit is 1 MiB, and a key with the last
-thousand texts of some kind has more."""
 _COMPACTED_AFTER_MS = 5 * 60 * 1000
 """Longer than a batch and a take-over. A driver that repeats what another one has written may for a while publish less
 of a key than is published already: compaction must not take the better record before every copy has read it."""
@@ -78,8 +76,9 @@ RESULTS = MappingProxyType(
         "segment.ms": "60000",
         "segment.bytes": str(4 * MIB),
         "delete.retention.ms": str(DELETE_RETENTION_MS),
-        # One that Kafka refuses would stop the stream, at each start again.
-        "max.message.bytes": str(LARGEST_RESULT_BYTES),
+        # Kafka's own limit is 1 MiB, and a key with the last thousand texts of some kind has more: a result that is
+        # refused would stop the stream, at each start again.
+        "max.message.bytes": str(LARGEST_BYTES),
     }
 )
 # A copy is larger than what it copies: it says where from and why.

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from runtime.copies.copies import Copies
 from runtime.declaration import Row, Store
 from runtime.keys import KeyType, KeyValue
 from runtime.results import Result
-from runtime.serving.view import PartitionStatus, Role, View, Watcher
+from runtime.serving.view import PartitionStatus, Range, Role, View, Watcher
 from runtime.stores.protocol import StateStore
 from runtime.windows import WINDOW_END, WINDOW_START, time_text
 
@@ -112,6 +112,13 @@ class LocalView(View):
         self._version += 1
         for watcher in self._watchers:
             watcher(key)
+
+    def _scan(self, store: StateStore, within: Range) -> Iterator[tuple[bytes, bytes]]:
+        """Return what a store holds of a range, in its order: keys as the store has them, and values."""
+        encode = self._key_type.encode
+        first = b"" if within.first is None else encode(within.first)
+        end = None if within.end is None else encode(within.end)
+        return store.scan(first, end, descending=within.descending)
 
     def _row(self, key: KeyValue, values: Mapping[str, Any]) -> Row:
         store = self.store

@@ -197,11 +197,9 @@ class RankedView(LocalView):
         return ""
 
     def rows(self, partitions: Iterable[int], within: Range, cut: Cut = None) -> list[tuple[KeyValue, bytes]]:
-        encode, decode = self._key_type.encode, self._key_type.decode
-        first = b"" if within.first is None else encode(within.first)
-        end = None if within.end is None else encode(within.end)
+        decode = self._key_type.decode
         stores = [store for partition in partitions if (store := self._stores.get(partition)) is not None]
-        scans = (store.scan(first, end, descending=within.descending) for store in stores)
+        scans = (self._scan(store, within) for store in stores)
         keys = (decode(encoded) for encoded, _ in merge(*scans, reverse=within.descending))
         found = ((key, self.get(key, cut)) for key in keys)
         return list(islice(((key, row.body) for key, row in found if row is not None), within.most))

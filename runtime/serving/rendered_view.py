@@ -263,10 +263,7 @@ class RenderedView(LocalView):
         if store is None:
             return
         started = time.monotonic()
-        for encoded, _ in store.scan():
-            key = self._key_type.decode(encoded)
-            if key not in kept.seen:
-                self._render_stored(partition, key)
+        for _ in self._rendered_of(partition, kept, store.scan()):
             if time.monotonic() - started > _SLICE_S:
                 await asyncio.sleep(0)
                 if not self._is_current(partition, kept):
@@ -287,20 +284,22 @@ class RenderedView(LocalView):
         # Of very many rows a page does not wait for those behind it.
         self._end_search()
         keys: list[KeyValue] = []
-        for encoded, _ in store.scan(*self._encoded(within), descending=within.descending):
-            key = self._key_type.decode(encoded)
-            if key not in kept.seen or key in kept.stale:
-                self._render_stored(partition, key)
+        for key in self._rendered_of(partition, kept, self._scan(store, within)):
             if key in kept.shown:
                 keys.append(key)
                 if len(keys) == within.most:
                     break
         return keys
 
-    def _encoded(self, within: Range) -> tuple[bytes, bytes | None]:
-        encode = self._key_type.encode
-        first = b"" if within.first is None else encode(within.first)
-        return first, None if within.end is None else encode(within.end)
+    def _rendered_of(
+        self, partition: int, kept: _Partition, scanned: Iterable[tuple[bytes, bytes]]
+    ) -> Iterator[KeyValue]:
+        """Yield the keys of what is scanned of a store, hidden ones too, each once it is rendered as it is now."""
+        for encoded, _ in scanned:
+            key = self._key_type.decode(encoded)
+            if key not in kept.seen or key in kept.stale:
+                self._render_stored(partition, key)
+            yield key
 
     def _settle(self, partition: int, within: Range, budget_s: float | None = None) -> None:
         """Render what a reader of a range needs and what is not rendered."""
@@ -311,10 +310,8 @@ class RenderedView(LocalView):
         if store is None:
             return
         if not kept.warm:
-            for encoded, _ in store.scan(*self._encoded(within)):
-                key = self._key_type.decode(encoded)
-                if key not in kept.seen:
-                    self._render_stored(partition, key)
+            for _ in self._rendered_of(partition, kept, self._scan(store, within)):
+                pass
             # A partition that changes are not followed for yet can be rendered, but does not stay so.
             kept.warm = kept.ready and within.first is None and within.end is None
         started = time.monotonic()

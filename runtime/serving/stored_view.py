@@ -88,12 +88,6 @@ class StoredView(LocalView):
     def _opened(self, partitions: Iterable[int]) -> Iterator[StateStore]:
         return (store for partition in partitions if (store := self._stores.get(partition)) is not None)
 
-    def _scan(self, store: StateStore, within: Range) -> Iterator[tuple[bytes, bytes]]:
-        encode = self._key_type.encode
-        first = b"" if within.first is None else encode(within.first)
-        end = None if within.end is None else encode(within.end)
-        return store.scan(first, end, descending=within.descending)
-
     def _body(self, key: KeyValue, stored: bytes) -> bytes:
         # Not the record's own bytes: two instances that have the same values have the same bytes, and tags.
         return json_bytes(self._row(key, self._values.row(values_of(stored))))

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from runtime.kafka.connection import KafkaConnection
-from runtime.kafka.topics import LARGEST_RESULT_BYTES
+from runtime.records import LARGEST_BYTES
 
 _REQUEST_MS: Final = 10_000
 """For one request to one server; then its connection is given up and another server is asked."""
@@ -47,7 +47,7 @@ def write_options(kafka: KafkaConnection, linger_ms: int = 0) -> dict[str, str]:
         "delivery.timeout.ms": str(_DELIVERY_MS),
         "linger.ms": str(linger_ms),
         "batch.size": str(_BATCH_BYTES),
-        "max.request.size": str(LARGEST_RESULT_BYTES),
+        "max.request.size": str(LARGEST_BYTES),
     }
     return _prefixed(_client(kafka) | limits)
 

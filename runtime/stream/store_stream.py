@@ -307,9 +307,10 @@ class StoreStream:
         self.upkeep.caught_up(work, lambda: self.topics.events().begin)
         work.generations.pass_seed(work.generation)
         self._end_sessions(work, joined)
-        with self._spark.beside:
-            self._driver.check(work.generations)
-            work.delete_earlier_versions()
+        if self._store.version > 1:
+            with self._spark.beside:
+                self._driver.check(work.generations)
+                work.delete_earlier_versions()
 
     def _end_sessions(self, work: Work, joined: Mapping[str, DataFrame]) -> None:
         """Have the sessions written that have ended by what was read: Spark itself would wait for another event."""

@@ -20,9 +20,9 @@ from tests.waiting import wait_until
 ODD_WORDS = ("a/b", "c//d/", "me@example.org", "@", "😀", "naïve", '{"x":1}', "50%", "%2f", "-", "key=1&b", "日本語")
 
 
-def _stream(broker: Broker, name: str, directory: Path, **settings: Any) -> StreamProcess:
+def _stream(broker: Broker, name: str, directory: Path, topology: str = "word_count", **settings: Any) -> StreamProcess:
     return StreamProcess(
-        "tests.drivers.word_topologies:word_count", name, broker.bootstrap_servers, directory / "own",
+        f"tests.drivers.word_topologies:{topology}", name, broker.bootstrap_servers, directory / "own",
         directory / "checkpoint", **settings,
     )  # fmt: skip
 
@@ -64,11 +64,7 @@ def test_a_result_of_more_than_a_megabyte_is_published_like_any_other(broker: Br
     world = Counted(broker.connection, last_lines("large"))
     lines = [f"a{number:04}{'x' * 1_500}" for number in range(1_000)]
     world.send(*lines, partition=0)
-    stream = StreamProcess(
-        "tests.drivers.word_topologies:last_lines", "large", broker.bootstrap_servers, tmp_path / "own",
-        tmp_path / "checkpoint",
-    )  # fmt: skip
-    with running(stream):
+    with running(_stream(broker, "large", tmp_path, "last_lines")) as stream:
         stream.until_running()
         world.send("a last one", partition=0)
         # With the 999 before it: more than Kafka takes by default.
