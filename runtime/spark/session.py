@@ -113,6 +113,7 @@ smallest row fills one of this size, so none waits, and nothing is to be found."
 _IN_BURSTS: Final = {_BUFFER: "4096", _BUFFER_WAITS_MS: "1"}
 """Six small messages for each event are more than the sockets of Spark's shuffle hold, which have 32 kB: the system
 throws some away, and sends them again after up to seconds."""
+_COUNTS_STATE: Final = "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows"
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +170,9 @@ class Spark:
         both_compilers: let the JVM have its second compiler when the master is `local`. It has it with any other, and
             where an event makes several rows at once.
 
+    Attributes:
+        counts_state: whether it counts the rows of its state.
+
     Raises:
         StateUnusable: its working directory cannot be used.
         QueryFailed: the JVM or the session did not start.
@@ -188,6 +192,7 @@ class Spark:
             if ignored := sorted((settings.conf.keys() & own.keys()) - {_CLASS_PATH}):
                 logger.warning("the topology needs its own %s: what was set is ignored", ", ".join(ignored))
             conf = {**_defaults(settings), **settings.conf, **own}
+            self.counts_state = conf.get(_COUNTS_STATE, "true").strip().lower() == "true"
             gateway = self._start_jvm(conf, own)
             self._jvm_process: subprocess.Popen[bytes] = gateway.proc
             forward_log(self._jvm_process)
@@ -273,7 +278,6 @@ class Spark:
         topics: Sequence[str],
         *,
         catching_up: bool,
-        per_batch: int | None = None,
         begin: Mapping[TopicPartition, int] | None = None,
     ) -> DataFrame:
         """Return topics as one stream, as Spark's Kafka source gives it; of one topic without its name.
@@ -281,7 +285,6 @@ class Spark:
         Args:
             topics: which.
             catching_up: read in bounded micro-batches; real-time mode takes no bound.
-            per_batch: so many records in each at most, where that is less than the settings say.
             begin: where a query without a checkpoint begins, every partition of the topics; None for their beginnings.
         """
         reader = (
@@ -293,8 +296,7 @@ class Spark:
             .option("failOnDataLoss", "false")
         )
         if catching_up:
-            most = self.settings.offsets_per_batch
-            reader = reader.option("maxOffsetsPerTrigger", most if per_batch is None else min(most, per_batch))
+            reader = reader.option("maxOffsetsPerTrigger", self.settings.offsets_per_batch)
             reader = reader.options(**_BOUNDED_OPTIONS, **_BULK_OPTIONS)
         return reader.load() if len(topics) > 1 else reader.load().drop("topic")
 
@@ -488,8 +490,12 @@ def _as_pattern(path: Path) -> str:
 
 def _defaults(settings: SparkSettings) -> dict[str, str]:
     """Return settings of Spark that others may take the place of."""
-    # By default a directory in /tmp, where object stores keep what they are about to send.
-    return {"spark.hadoop.hadoop.tmp.dir": str(settings.work_dir / "hadoop")}
+    return {
+        # By default a directory in /tmp, where object stores keep what they are about to send.
+        "spark.hadoop.hadoop.tmp.dir": str(settings.work_dir / "hadoop"),
+        # To count them, each row that comes or goes is looked up once more: also all that pass when a batch ends.
+        **({_COUNTS_STATE: "false"} if settings.in_bursts else {}),
+    }
 
 
 def _conf(settings: SparkSettings, slots: int, shuffle_partitions: int) -> dict[str, str]:

@@ -81,7 +81,7 @@ class StreamStatus:
         events: events read since the thread started; after a failure some count again.
         invalid: those among them that could not be used.
         late: rows that came too late for their window.
-        state_rows: how many rows Spark's state had when the last batch ended.
+        state_rows: how many rows Spark's state had when the last batch ended; None where Spark does not count them.
         behind: events that were waiting when the last batch ended.
         positions: where the next batch begins, by partition of the sources; empty before the first commit.
         batches_s: how long the batches took, in seconds.
@@ -100,7 +100,7 @@ class StreamStatus:
     events: int = 0
     invalid: int = 0
     late: int = 0
-    state_rows: int = 0
+    state_rows: int | None = 0
     behind: int = 0
     positions: Mapping[TopicPartition, int] = field(default_factory=dict)
     batches_s: Histogram = field(default_factory=lambda: Histogram(_BATCH_BOUNDS_S))
@@ -149,6 +149,7 @@ def combined(of_stores: Sequence[StreamStatus]) -> StreamStatus:
     for status in of_stores:
         failures.update(status.failures)
     known = all(status.positions for status in of_stores)
+    counted = [status.state_rows for status in of_stores if status.state_rows is not None]
     return replace(
         first,
         state=least.state,
@@ -157,7 +158,7 @@ def combined(of_stores: Sequence[StreamStatus]) -> StreamStatus:
         waits_since_s=least.waits_since_s,
         generation=max(status.generation for status in of_stores),
         late=sum(status.late for status in of_stores),
-        state_rows=sum(status.state_rows for status in of_stores),
+        state_rows=sum(counted) if len(counted) == len(of_stores) else None,
         behind=max(status.behind for status in of_stores),
         positions={at: min(status.positions.get(at, 0) for status in of_stores) for at in first.positions}
         if known

@@ -380,7 +380,7 @@ class StoreStream:
             events=status.events + report.events,
             invalid=status.invalid + report.invalid,
             late=status.late + report.late,
-            state_rows=report.state_rows,
+            state_rows=report.state_rows if work.spark.counts_state else None,
             behind=report.behind,
             positions=report.positions,
             batches_s=status.batches_s.plus(report.duration_s),

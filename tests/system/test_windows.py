@@ -72,7 +72,12 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Counted]:
 
 @pytest.fixture(scope="module")
 def replicas(world: Counted, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replicas]:
-    settings = {"TOPOLOGY": "tests.drivers.word_topologies:IN_WINDOWS", "CHECKPOINT_INTERVAL_S": SHORT_S}
+    settings = {
+        "TOPOLOGY": "tests.drivers.word_topologies:IN_WINDOWS",
+        "CHECKPOINT_INTERVAL_S": SHORT_S,
+        # Where windows overlap, the rows of Spark's state are counted for who asks for it alone.
+        "SPARK_CONF": '{"spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "true"}',
+    }
     directory = tmp_path_factory.mktemp("replicas")
     with Replicas(directory, world.kafka.bootstrap_servers, SESSION_TIMEOUT_MS=6000, **settings) as started:
         started.add(3)

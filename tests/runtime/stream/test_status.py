@@ -123,3 +123,9 @@ def test_several_stores_read_the_same_events_and_fail_each_for_itself() -> None:
 def test_nothing_is_known_of_where_several_stores_read_until_each_has_committed() -> None:
     assert combined([StreamStatus(positions=of({0: 5})), StreamStatus()]).positions == {}
     assert combined([StreamStatus(failed_at_s=None), StreamStatus(failed_at_s=None)]).failed_at_s is None
+
+
+def test_the_rows_of_several_states_are_known_where_each_is_counted() -> None:
+    counted, uncounted = StreamStatus(state_rows=3), StreamStatus(state_rows=None)
+    assert combined([counted, counted]).state_rows == 6
+    assert combined([counted, uncounted]).state_rows is None
