@@ -202,7 +202,7 @@ def _stream(status: StreamStatus, measures: Measures, names: MetricNames) -> Ite
     yield _counter(*names.events, status.events if held else None)
     invalid = status.invalid if held else None
     yield _counter(*names.unusable, invalid)
-    yield _counter("late_rows", "Rows that came too late for their window.", status.late if held else None)
+    yield _counter("late_rows", "Rows that came too late for their window or join.", status.late if held else None)
     there_was_a_batch = status.batch_ended_at_s is not None
     state_rows = status.state_rows if there_was_a_batch else None
     yield _gauge("stream_state_rows", "Rows of Spark's state when the last batch ended.", state_rows)

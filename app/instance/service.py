@@ -22,6 +22,7 @@ from api.cluster.stream_link import StreamLink
 from api.components import Components, Stopping
 from api.main import create_app
 from api.own import no_own_routes
+from app.errors import SetupError
 from app.instance.checkpoint_identity import CheckpointWatch
 from app.instance.hand_over import HandOver
 from app.instance.held_tasks import HeldTasks
@@ -41,6 +42,7 @@ from runtime.copies.local_tables import LocalTables
 from runtime.copies.materializer import Materializer
 from runtime.copies.producer import ResultProducer
 from runtime.copies.republisher import Republisher
+from runtime.declaration import Topology
 from runtime.errors import LeaderboardError
 from runtime.kafka.topics import create_missing, outputs_of
 from runtime.serving.views import by_key, parts_of, rankings_of, tables_of, views_of
@@ -56,6 +58,7 @@ logger = logging.getLogger(__name__)
 _HANDS_OVER_WITHIN_S = 0.0005
 """How long another thread may go on computing when the event loop has something to do; Python's own choice is ten
 times as long, and a read would wait for it."""
+_LONGEST_WITH_WINDOWS_S = 1_800
 _RETRY_S = 1.0
 _READY_EVERY_S = 0.1
 
@@ -282,6 +285,17 @@ class Service:
         return StreamThread(stream, LocalTables(self.copies), self.copies.freshness)
 
 
+def _check_interval(settings: Settings, topology: Topology) -> None:
+    """Raise when batches are so long that what comes at the end of one is of the future at its begin."""
+    has_windows = any(store.window is not None for store in topology.stores)
+    if has_windows and topology.every_s is None and settings.checkpoint_interval_s > _LONGEST_WITH_WINDOWS_S:
+        raise SetupError(
+            f"LEADERBOARD_CHECKPOINT_INTERVAL_S={settings.checkpoint_interval_s} is too long for windows",
+            f"set {_LONGEST_WITH_WINDOWS_S} or less: by the clock at the begin of a batch it is told which records are "
+            "of the future",
+        )
+
+
 def run_service(settings: Settings, application: Application, *, ends_with_input: bool = False) -> None:
     """Run one instance until SIGTERM, SIGINT or SIGHUP.
 
@@ -293,6 +307,7 @@ def run_service(settings: Settings, application: Application, *, ends_with_input
     Raises:
         Fix: it cannot run like this; the message says what to change.
     """
+    _check_interval(settings, application.topology)
     # Before anything listens: the first fetch takes half a minute, and its errors end the program.
     ensure_jars()
     sys.setswitchinterval(_HANDS_OVER_WITHIN_S)

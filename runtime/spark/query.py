@@ -18,8 +18,9 @@ from runtime.spark.session import translated
 
 EVENTS: Final = "events"
 ROWS: Final = "rows"
+LATE: Final = "late"
 """What is observed of a batch: of the events of each source that is read by itself, `total` and `invalid`; of the rows
-`without_key`."""
+`without_key`, and how many are `late` for windows that were let go before the generation began."""
 
 _ADDED: Final = "addBatch"
 """What took time in a batch that was run."""
@@ -48,7 +49,8 @@ class BatchReport(NamedTuple):
         began_ms: what its clock says, in milliseconds from 1970; None where that is not known.
         watermark_ms: Spark's event-time bound in it, in milliseconds from 1970; None without one.
         newest_ms: when the newest event in it was, in milliseconds from 1970; None where Spark looks at no times.
-        late: rows that came for windows which this bound had passed, and so were left out.
+        late: rows that came for windows which this bound had passed, now or before the generation, and so were left
+            out.
         state_rows: how many rows Spark's state has after it.
         was_run: whether it has ended; else it waits for events, and only says where it begins.
     """
@@ -90,7 +92,8 @@ class BatchReport(NamedTuple):
             began_ms=_milliseconds(progress.get("timestamp")),
             watermark_ms=_milliseconds(times.get("watermark")),
             newest_ms=_milliseconds(times.get("max")),
-            late=sum(each.get("numRowsDroppedByWatermark", 0) for each in states),
+            late=observed.get(LATE, {}).get("late", 0)
+            + sum(each.get("numRowsDroppedByWatermark", 0) for each in states),
             state_rows=sum(each.get("numRowsTotal", 0) for each in states),
             was_run=_ADDED in progress["durationMs"],
         )

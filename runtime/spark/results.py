@@ -123,16 +123,17 @@ class Results:
         at_ms, every_ms = F.unix_millis(_TIME), F.lit(window.every_ms)
         last = at_ms - F.pmod(at_ms, every_ms)
         if window.size_ms == window.every_ms:
-            return self._alive(timed.select("*", last.alias(_START)).drop(_TIME))
+            return timed.select("*", last.alias(_START)).drop(_TIME)
         starts = F.sequence(last, at_ms - F.lit(window.size_ms - 1), -every_ms)
-        return self._alive(of_each(timed, starts, _START).drop(_TIME))
+        return of_each(timed, starts, _START).drop(_TIME)
 
-    def _alive(self, rows: DataFrame) -> DataFrame:
-        """Return the rows of windows that had not been let go when the generation began; sessions come later."""
+    @property
+    def let_go(self) -> Column | None:
+        """Whether a row's window had been let go when the generation began; None where none had, and of sessions."""
         window = self.store.window
         if not isinstance(window, EqualWindows) or self.stream_ms is None:
-            return rows
-        return rows.where(F.col(_START) + window.size_ms > window.last_let_go(self.stream_ms))
+            return None
+        return F.col(_START) + window.size_ms <= window.last_let_go(self.stream_ms)
 
     def parts(self, rows: DataFrame) -> DataFrame:
         """Return the parts that rows are: the key, of what each is made, and those of the values.
@@ -235,7 +236,8 @@ class Results:
             # The fields of a JSON object, to stand behind those of the source.
             text = F.regexp_extract(F.to_json(rest), r"^\{(.*)\}$", 1)
             older = [F.when(F.size(rest) > 0, text).alias(f"{_MADE}older")]
-        flat = self._with_own_topic_id(self._alive(published).select(*others, *offsets, *older, "values"))
+        kept = published if self.let_go is None else published.where(~self.let_go)
+        flat = self._with_own_topic_id(kept.select(*others, *offsets, *older, "values"))
         parts = self.store.record.parts_of_published(flat, keys_of(self.store))
         return parts.select(*self.part_names(parts))
 

@@ -246,6 +246,14 @@ class Choice:
                 return f"partition {at.partition} of {at.topic} begins at {begin[at]}, and was read to {offset}"
         return None
 
+    def _has_committed(
+        self, spark: Spark, generations: Generations, generation: Generation, topics: Mapping[str, TopicDescription]
+    ) -> bool:
+        try:
+            return self._work(spark, generations, generation, topics).log.done() is not None
+        except CheckpointUnusable:
+            return True
+
     def _begin_of(
         self,
         spark: Spark,
@@ -295,7 +303,8 @@ class Choice:
             work = self._work(spark, generations, generations.claim(0, origin, seeded=False), topics)
         else:
             joined = {table.topic for table in self._topology.joined(self._store).values()}
-            work = self._begin_with_seed(spark, generations, topics, begin, tables_are_new=bool(joined & set(changed)))
+            tables_are_new = bool(joined & set(changed))
+            work = self._begin_with_seed(spark, generations, last, topics, begin, tables_are_new=tables_are_new)
         self._driver.begin(work.generation)
         generations.commit(work.generation)
         return work
@@ -304,6 +313,7 @@ class Choice:
         self,
         spark: Spark,
         generations: Generations,
+        last: Generation | None,
         topics: Mapping[str, TopicDescription],
         begin: Mapping[TopicPartition, int] | None,
         *,
@@ -322,13 +332,12 @@ class Choice:
             results = published.cache()
             newest = newest_of(results)
             # What is told may be of another version, whose rows are none of these.
-            whole_ms = told if newest else None
+            stream_ms = told if newest else None
+            if stream_ms is None and not self._store.final:
+                # What was told long ago is compacted away. Nothing has been let go while no batch was committed.
+                stream_ms = stream_ms_of(self._store, results) if uncommitted is None else uncommitted.stream_ms
             generation = generations.claim(
-                newest,
-                self.origin(topics),
-                seeded=not self._store.of_join,
-                # Of what does not change: what is known to be whole.
-                stream_ms=whole_ms if self._store.final else stream_ms_of(self._store, results),
+                newest, self.origin(topics), seeded=not self._store.of_join, stream_ms=stream_ms
             )
             work = self._work(spark, generations, generation, topics)
             if generation.seeded:
@@ -338,7 +347,8 @@ class Choice:
             return work
 
         with self._spark.beside:
-            told = before.told_stream_ms() if self._store.final else None
+            told = before.told_stream_ms() if self._store.final or self._store.window is not None else None
+            uncommitted = None if last is None or self._has_committed(spark, generations, last, topics) else last
             work = before.with_published(write_seed)
         if self._store.final:
             return work

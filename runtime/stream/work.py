@@ -19,7 +19,7 @@ from runtime.kafka.unreadable import Record
 from runtime.spark import bounded_read
 from runtime.spark.bounded_read import past_unreadable, read_apart, read_around, with_published
 from runtime.spark.offset_log import OffsetLog
-from runtime.spark.query import ROWS, StreamQuery, events_observed
+from runtime.spark.query import LATE, ROWS, StreamQuery, events_observed
 from runtime.spark.results import (
     Results,
     SourceTopic,
@@ -181,6 +181,10 @@ class Work:
         if not self.store.joined and not self.store.of_join:
             rows = rows.observe(ROWS, F.count_if(~has_key(self.store)).alias("without_key"))
         rows = self.results.in_windows(rows, late_ms)
+        if (let_go := self.results.let_go) is not None:
+            # What a backlog has of such windows was counted when it came.
+            rows = rows if late_ms is None else rows.observe(LATE, F.count_if(let_go).alias("late"))
+            rows = rows.where(~let_go)
         return self.results.parts(rows if seed is None else self.results.uncovered(rows, seed))
 
     @property

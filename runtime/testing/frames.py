@@ -142,6 +142,7 @@ class StoreOnFrames:
         if self.store.rows is not None:
             check_rows(self.store, rows)
         rows = self.made.in_windows(rows)
+        rows = rows if self.made.let_go is None else rows.where(~self.made.let_go)
         if self.seed is None:
             return self.made.of_parts(self.made.parts(rows))
         parts = self.made.parts(self.made.uncovered(rows, self.seed))

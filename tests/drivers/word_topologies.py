@@ -12,7 +12,7 @@ from typing import NoReturn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from runtime import Count, Hopping, Key, PlainText, Recent, Store, Stream, Text, Topology, each_distinct
+from runtime import Count, Hopping, Key, PlainText, Recent, Store, Stream, Text, Topology, Tumbling, each_distinct
 from runtime.kafka import unreadable
 from runtime.spark.offset_log import OffsetLog
 from runtime.stream.work import Work
@@ -85,6 +85,13 @@ def words_in_windows(name: str) -> Topology:
     return Topology(name, Stream(f"{name}-lines", PlainText(), SOURCE_PARTITIONS), [store])
 
 
+def words_in_tumbling_windows(name: str) -> Topology:
+    """Return the same in windows that do not overlap, at an interval: see `tumbling_of`."""
+    topology = words_in_windows(name)
+    window = Tumbling(WORDS_WINDOW.size, keep=WORDS_WINDOW.keep, grace=WORDS_WINDOW.grace)
+    return replace(topology, pace="1 second", stores=[replace(topology.stores[0], window=window)])
+
+
 def words_in_longer_windows(name: str) -> Topology:
     """Return the same in windows of another length."""
     topology = words_in_windows(name)
@@ -104,6 +111,12 @@ def windows_of(line: str) -> Counter[str]:
         if int(time) < start + 10_000:
             counts.update(f"{word}@{start}" for word in words)
     return counts
+
+
+def tumbling_of(line: str) -> Counter[str]:
+    """Return how often each word comes in its window; the line begins with its milliseconds from 1970."""
+    time, *words = line.lower().split()
+    return Counter(f"{word}@{int(time) // 10_000 * 10_000}" for word in words)
 
 
 def words_and_letters(name: str) -> Topology:

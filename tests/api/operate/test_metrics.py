@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -217,6 +218,14 @@ async def test_the_stream_is_told_where_it_runs(cluster: Cluster) -> None:
     }
     name = "leaderboard_stream_batch_duration_seconds"
     assert batches == {"1.0": 1, "5.0": 2, "+Inf": 3, f"{name}_count": 3, f"{name}_sum": 11.5}
+
+
+async def test_rows_of_a_state_that_are_not_counted_are_not_said_to_be_none(cluster: Cluster) -> None:
+    measures = full_measures()
+    assert measures.stream is not None
+    cluster.measures = replace(measures, stream=replace(measures.stream, state_rows=None))
+    families = await scraped(cluster)
+    assert families["leaderboard_stream_state_rows"].samples == []
 
 
 async def test_an_instance_without_the_stream_says_nothing_of_it(cluster: Cluster) -> None:

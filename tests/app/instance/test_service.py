@@ -133,3 +133,9 @@ async def test_a_service_is_called_as_its_topology(tmp_path: Path, free_tcp_port
         assert (tmp_path / "word-count").is_dir()
     finally:
         await service.stop()
+
+
+def test_batches_too_long_to_tell_what_is_of_the_future_are_refused_where_there_are_windows(tmp_path: Path) -> None:
+    settings = Settings(checkpoint_interval_s=1_801, host="nobody.invalid", state_dir=tmp_path)
+    with pytest.raises(SetupError, match="LEADERBOARD_CHECKPOINT_INTERVAL_S=1801 is too long for windows"):
+        run_service(settings, load_application("browser-windows", depth=10))

@@ -107,7 +107,11 @@ def test_each_store_of_a_topology_has_a_stream_and_one_of_them_writes_dead_lette
 def test_a_report_is_held_to_the_checkpoint_once_its_batch_was_run(tmp_path: Path) -> None:
     stream = only_stream(stream_thread_without_kafka(tmp_path))
     at = TopicPartition("visits", 0)
-    work: Any = SimpleNamespace(log=SimpleNamespace(ends_of=lambda _: {at: 9}), topic_ids={"visits": "id"})
+    work: Any = SimpleNamespace(
+        log=SimpleNamespace(ends_of=lambda _: {at: 9}),
+        topic_ids={"visits": "id"},
+        spark=SimpleNamespace(counts_state=True),
+    )
     waits = BatchReport(3, 0, 0, 0, 0, begin={at: 5}, positions={at: 5}, duration_s=0.1, was_run=False)
     # An event has come since it was told, and the batch was planned.
     stream.count(work, waits)
