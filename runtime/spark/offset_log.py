@@ -140,6 +140,19 @@ class OffsetLog:
         self._write(replace(done, number=done.number + 1, metadata=bounded))
         return True
 
+    def bound_ms(self) -> int | None:
+        """Return the bound of event time that the newest planned batch has, in milliseconds from 1970.
+
+        While there is none, Spark says a time of 1970 or before. None where no batch was planned.
+        """
+        number = self._last("offsets")
+        if number is None:
+            return None
+        try:
+            return int(json.loads(self._read(number).metadata)["batchWatermarkMs"])
+        except (ValueError, TypeError, KeyError) as error:
+            raise CheckpointUnusable(f"batch {number} of {self._query} tells no time: {error!r}") from error
+
     def move(self, ends: Mapping[TopicPartition, int]) -> None:
         """Have the next batch begin at these offsets, and not where the last one ended.
 

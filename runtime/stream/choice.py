@@ -12,7 +12,7 @@ from typing import Final
 from aiokafka import TopicPartition
 from pyspark.sql import DataFrame
 
-from runtime.errors import CheckpointUnusable
+from runtime.errors import CheckpointUnusable, QueryFailed
 from runtime.kafka.ids import TopicDescription
 from runtime.spark.checkpoint import CheckpointDirectory
 from runtime.spark.plan_check import check_declared
@@ -246,13 +246,32 @@ class Choice:
                 return f"partition {at.partition} of {at.topic} begins at {begin[at]}, and was read to {offset}"
         return None
 
-    def _has_committed(
-        self, spark: Spark, generations: Generations, generation: Generation, topics: Mapping[str, TopicDescription]
-    ) -> bool:
-        try:
-            return self._work(spark, generations, generation, topics).log.done() is not None
-        except CheckpointUnusable:
-            return True
+    def _stream_ms(
+        self,
+        spark: Spark,
+        generations: Generations,
+        last: Generation | None,
+        topics: Mapping[str, TopicDescription],
+        results: DataFrame,
+    ) -> int | None:
+        """Return the stream time to begin with where none is told: for nothing was let go, or it is compacted away.
+
+        Args:
+            spark: the session.
+            generations: those of the store.
+            last: the one before, if there is one.
+            topics: those of the topology.
+            results: as `runtime.spark.results.published` returns them.
+        """
+        if self._store.window is not None and last is not None:
+            try:
+                bound_ms = self._work(spark, generations, last, topics).log.bound_ms()
+            except (CheckpointUnusable, QueryFailed) as error:
+                logger.info("how far generation %s had come is not known: %s", last.number, error)
+            else:
+                if bound_ms is not None and bound_ms <= 0:
+                    return last.stream_ms
+        return stream_ms_of(self._store, results)
 
     def _begin_of(
         self,
@@ -334,8 +353,7 @@ class Choice:
             # What is told may be of another version, whose rows are none of these.
             stream_ms = told if newest else None
             if stream_ms is None and not self._store.final:
-                # What was told long ago is compacted away. Nothing has been let go while no batch was committed.
-                stream_ms = stream_ms_of(self._store, results) if uncommitted is None else uncommitted.stream_ms
+                stream_ms = self._stream_ms(spark, generations, last, topics, results)
             generation = generations.claim(
                 newest, self.origin(topics), seeded=not self._store.of_join, stream_ms=stream_ms
             )
@@ -348,7 +366,6 @@ class Choice:
 
         with self._spark.beside:
             told = before.told_stream_ms() if self._store.final or self._store.window is not None else None
-            uncommitted = None if last is None or self._has_committed(spark, generations, last, topics) else last
             work = before.with_published(write_seed)
         if self._store.final:
             return work

@@ -182,9 +182,9 @@ class Work:
             rows = rows.observe(ROWS, F.count_if(~has_key(self.store)).alias("without_key"))
         rows = self.results.in_windows(rows, late_ms)
         if (let_go := self.results.let_go) is not None:
-            # What a backlog has of such windows was counted when it came.
-            rows = rows if late_ms is None else rows.observe(LATE, F.count_if(let_go).alias("late"))
-            rows = rows.where(~let_go)
+            # What is read again before the seed is passed was counted when it came.
+            late = F.count_if(let_go & has_key(self.store)).alias("late")
+            rows = (rows.observe(LATE, late) if seed is None else rows).where(~let_go)
         return self.results.parts(rows if seed is None else self.results.uncovered(rows, seed))
 
     @property

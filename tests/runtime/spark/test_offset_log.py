@@ -112,8 +112,10 @@ def test_a_batch_that_reads_nothing_is_planned_when_event_time_has_a_later_bound
     spark: Spark, tmp_path: Path, directory: CheckpointDirectory, log: OffsetLog
 ) -> None:
     assert not log.plan_bound(5), "no batch was done"
+    assert log.bound_ms() is None
     run(spark, tmp_path, directory)
     log.begin_at(of({0: 2}))
+    assert log.bound_ms() == 0
     assert not log.plan_bound(0), "the last batch had this bound"
     assert log.plan_bound(1_795_622_478_634)
     done, planned = log.done(), log.planned()
@@ -122,6 +124,7 @@ def test_a_batch_that_reads_nothing_is_planned_when_event_time_has_a_later_bound
     assert (planned.number, planned.ends) == (1, done.ends)
     before, now = (json.loads(batch.metadata) for batch in (done, planned))
     assert now == {**before, "batchWatermarkMs": 1_795_622_478_634}
+    assert log.bound_ms() == 1_795_622_478_634
     assert log.plan_bound(1_795_622_478_700), "one is planned"
     assert log.planned() == planned
     # Spark has noted a bound that no batch had.
