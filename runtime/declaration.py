@@ -365,6 +365,8 @@ class Store:
         window: the stretches of event time of which each has a row of its own, `Tumbling`, `Hopping` or `Session`; left
             out where a key has one row.
         ranking: how rows with the same first part of the key are ranked, where they are.
+        records_per_batch: at most so many records are read at a time while a backlog is read; left out, some millions.
+            What a batch adds up of very many keys has to fit into the heap of the driver.
         lapsing: what the clock says of the second part of keys, where that is a stretch of time.
         settings: what its rows depend on, by the names of settings: another value begins a new generation.
         of_join: whether its rows are of two streams that are joined; its topology knows.
@@ -382,6 +384,7 @@ class Store:
     partitions: int = 4
     window: Windows | None = None
     ranking: Ranking | None = None
+    records_per_batch: int | None = None
     lapsing: Lapsing | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     of_join: bool = field(default=False, repr=False)

@@ -278,6 +278,7 @@ class Spark:
         topics: Sequence[str],
         *,
         catching_up: bool,
+        per_batch: int | None = None,
         begin: Mapping[TopicPartition, int] | None = None,
     ) -> DataFrame:
         """Return topics as one stream, as Spark's Kafka source gives it; of one topic without its name.
@@ -285,6 +286,7 @@ class Spark:
         Args:
             topics: which.
             catching_up: read in bounded micro-batches; real-time mode takes no bound.
+            per_batch: so many records in each at most, where that is less than the settings say.
             begin: where a query without a checkpoint begins, every partition of the topics; None for their beginnings.
         """
         reader = (
@@ -296,7 +298,8 @@ class Spark:
             .option("failOnDataLoss", "false")
         )
         if catching_up:
-            reader = reader.option("maxOffsetsPerTrigger", self.settings.offsets_per_batch)
+            most = self.settings.offsets_per_batch
+            reader = reader.option("maxOffsetsPerTrigger", most if per_batch is None else min(most, per_batch))
             reader = reader.options(**_BOUNDED_OPTIONS, **_BULK_OPTIONS)
         return reader.load() if len(topics) > 1 else reader.load().drop("topic")
 

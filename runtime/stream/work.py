@@ -153,7 +153,12 @@ class Work:
 
     def _events(self, *, catching_up: bool = True) -> DataFrame:
         with translated():
-            return self.spark.events(list(self.topic_ids), catching_up=catching_up, begin=self.begin)
+            return self.spark.events(
+                list(self.topic_ids),
+                catching_up=catching_up,
+                per_batch=self.store.records_per_batch,
+                begin=self.begin,
+            )
 
     def _bounded(
         self,

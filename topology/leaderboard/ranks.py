@@ -108,4 +108,6 @@ PERSONAL_BEST: Final = Store(
         counts=counts,
         read_back=ReadBack(_topic_of, best_of_place),
     ),
+    # Lists of scores are sorted to be added up: of a million players at once they took all of the default heap.
+    records_per_batch=200_000,
 )
