@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import os
 import pwd
+import re
 import shlex
 import shutil
 import struct
@@ -20,7 +21,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import IO, Final
+from typing import Final
 
 import pyspark
 from py4j.clientserver import ClientServer, JavaParameters, PythonParameters
@@ -92,6 +93,11 @@ _STARTS_WITHIN_S: Final = 120.0
 _POLL_S: Final = 0.02
 _OF_THE_JVM: Final = ("# ", "OpenJDK ", "Java HotSpot", "java.lang.OutOfMemoryError", "Exception in thread ")
 """What lines begin with by which a JVM says why it ends, or that it is in trouble. No log of Spark's has them."""
+
+_THREAD_WITHOUT_HEAP: Final = re.compile(
+    'Exception in thread ".*" java[.]lang[.]OutOfMemoryError|Exception: java[.]lang[.]OutOfMemoryError thrown from '
+)
+"""What a JVM prints when one of its threads has ended by that; the latter where there was no heap to say more."""
 
 _TELLS_IN: Final = "_PYSPARK_DRIVER_CONN_INFO_PATH"
 _ADDRESS: Final = struct.Struct(">ii")
@@ -240,14 +246,19 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def forward_log(process: subprocess.Popen[bytes]) -> None:
-    """Pass on to `logging` what the JVM prints, in a thread, until its output ends."""
-    threading.Thread(target=_forward, args=(process.stdout,), name="spark-log", daemon=True).start()
+    """Pass on to `logging` what the JVM prints, in a thread, until its output ends.
+
+    A JVM of which a thread has ended for want of heap is killed: Spark starts none of its own again, and waits for it
+    for ever.
+    """
+    threading.Thread(target=_forward, args=(process,), name="spark-log", daemon=True).start()
 
 
-def _forward(stream: IO[bytes]) -> None:
+def _forward(process: subprocess.Popen[bytes]) -> None:
     """Pass on what Spark logs at WARN and above; anything else is what the JVM prints itself."""
     levels = {"WARN": logging.WARNING, "ERROR": logging.ERROR, "FATAL": logging.CRITICAL}
-    with stream:
+    assert process.stdout is not None
+    with process.stdout as stream:
         for line in stream:
             text = line.decode(errors="replace").rstrip()
             level, _, rest = text.partition("\t")
@@ -256,3 +267,6 @@ def _forward(stream: IO[bytes]) -> None:
                 logger.log(levels[level], "%s: %s", source, message)
             elif text:
                 logger.log(logging.WARNING if text.startswith(_OF_THE_JVM) else logging.DEBUG, "%s", text)
+                if _THREAD_WITHOUT_HEAP.match(text):
+                    logger.error("Spark's JVM is ended, for a thread of it has: give it more heap by DRIVER_MEMORY")
+                    process.kill()

@@ -1,11 +1,15 @@
 """What the JVM says reaches the log of the service: Spark's warnings and errors, and what the JVM says of itself."""
 
 import logging
+import signal
+import subprocess
+import sys
 
 import pytest
 
+from runtime.spark.driver_jvm import forward_log
 from runtime.spark.session import Spark
-from tests.waiting import wait_until
+from tests.waiting import UNHURRIED_S, wait_until
 
 LOGGER = "runtime.spark.session"
 
@@ -36,6 +40,18 @@ def test_what_a_jvm_says_when_it_is_in_trouble_is_a_warning(
     caplog.set_level(logging.DEBUG, LOGGER)
     spark.session.sparkContext._jvm.java.lang.System.err.println(line)  # type: ignore[union-attr]  # noqa: SLF001
     assert said(caplog, line) == [(level, line)]
+
+
+def test_a_jvm_of_which_a_thread_has_ended_for_want_of_heap_is_ended(caplog: pytest.LogCaptureFixture) -> None:
+    line = 'Exception in thread "dispatcher-event-loop-16" java.lang.OutOfMemoryError: Java heap space'
+    printing = f"import time; print({line!r}, flush=True); time.sleep(600)"
+    with subprocess.Popen([sys.executable, "-c", printing], stdout=subprocess.PIPE) as process:
+        forward_log(process)
+        assert process.wait(UNHURRIED_S) == -signal.SIGKILL
+    assert said(caplog, "Spark's JVM is ended, for a thread of it has: give it more heap by DRIVER_MEMORY")[0] == (
+        "WARNING",
+        line,
+    )
 
 
 def said(caplog: pytest.LogCaptureFixture, last: str) -> list[tuple[str, str]]:
