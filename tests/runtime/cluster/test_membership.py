@@ -70,7 +70,8 @@ class Instance:
         self.copies = dict.fromkeys(tasks.copies, 0)
         if tasks.stream:
             self.has_stream, self.stream_epoch = True, tasks.stream_epoch
-        elif self.stream_ends:
+        elif self.stream_ends and tasks.stream_epoch >= self.stream_epoch:
+            # What was assigned before this instance took it over is none of its business.
             self.has_stream = False
         if tasks.warm_up:
             self.membership.request_rebalance()
