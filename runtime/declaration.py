@@ -578,6 +578,16 @@ class Topology:
             return None
         return seconds_of(self.pace) or 0
 
+    @property
+    def has_windows(self) -> bool:
+        """Whether a store has windows, so that records are judged by their times."""
+        return any(store.window is not None for store in self.stores)
+
+    @property
+    def in_bursts(self) -> bool:
+        """Whether an event makes several results of a store at once."""
+        return any(store.in_bursts for store in self.stores)
+
     def store(self, name: str) -> Store:
         """Return a store by its name; raises KeyError."""
         return {store.name: store for store in self.stores}[name]

@@ -59,6 +59,7 @@ _HANDS_OVER_WITHIN_S = 0.0005
 """How long another thread may go on computing when the event loop has something to do; Python's own choice is ten
 times as long, and a read would wait for it."""
 _LONGEST_WITH_WINDOWS_S = 1_800
+"""Half of what a record may be ahead of the clock: the rest is left for producers whose clocks are."""
 _RETRY_S = 1.0
 _READY_EVERY_S = 0.1
 
@@ -272,7 +273,7 @@ class Service:
             conf=settings.further_spark_conf,
             app_name=self._topology.name,
             driver_flags=tuple(spark_class_data(jars).flags()),
-            in_bursts=any(store.in_bursts for store in self._topology.stores),
+            in_bursts=self._topology.in_bursts,
         )
         stream = StreamSettings(
             topology=self._topology,
@@ -287,8 +288,8 @@ class Service:
 
 def _check_interval(settings: Settings, topology: Topology) -> None:
     """Raise when batches are so long that what comes at the end of one is of the future at its begin."""
-    has_windows = any(store.window is not None for store in topology.stores)
-    if has_windows and topology.every_s is None and settings.checkpoint_interval_s > _LONGEST_WITH_WINDOWS_S:
+    is_judged_by_batch = topology.has_windows and topology.every_s is None
+    if is_judged_by_batch and settings.checkpoint_interval_s > _LONGEST_WITH_WINDOWS_S:
         raise SetupError(
             f"LEADERBOARD_CHECKPOINT_INTERVAL_S={settings.checkpoint_interval_s} is too long for windows",
             f"set {_LONGEST_WITH_WINDOWS_S} or less: by the clock at the begin of a batch it is told which records are "

@@ -135,6 +135,10 @@ class Results:
             return None
         return F.col(_START) + window.size_ms <= window.last_let_go(self.stream_ms)
 
+    def alive(self, rows: DataFrame) -> DataFrame:
+        """Return the rows, of events or published, whose window had not been `let_go`."""
+        return rows if self.let_go is None else rows.where(~self.let_go)
+
     def parts(self, rows: DataFrame) -> DataFrame:
         """Return the parts that rows are: the key, of what each is made, and those of the values.
 
@@ -236,8 +240,7 @@ class Results:
             # The fields of a JSON object, to stand behind those of the source.
             text = F.regexp_extract(F.to_json(rest), r"^\{(.*)\}$", 1)
             older = [F.when(F.size(rest) > 0, text).alias(f"{_MADE}older")]
-        kept = published if self.let_go is None else published.where(~self.let_go)
-        flat = self._with_own_topic_id(kept.select(*others, *offsets, *older, "values"))
+        flat = self._with_own_topic_id(self.alive(published).select(*others, *offsets, *older, "values"))
         parts = self.store.record.parts_of_published(flat, keys_of(self.store))
         return parts.select(*self.part_names(parts))
 

@@ -48,7 +48,7 @@ def judged(topology: Topology, records: DataFrame, as_of_ms: int | None = None) 
         sides = [(side, records.where(F.col("topic") == side.topic)) for side in join.sides]
         return [_in_time(_with_key(join, side, side.judge(of_side)), as_of_ms) for side, of_side in sides]
     found = topology.events.judge(records)
-    return [found if all(store.window is None for store in topology.stores) else _in_time(found, as_of_ms)]
+    return [_in_time(found, as_of_ms) if topology.has_windows else found]
 
 
 def _in_time(found: DataFrame, as_of_ms: int | None) -> DataFrame:

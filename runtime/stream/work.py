@@ -186,10 +186,10 @@ class Work:
         if not self.store.joined and not self.store.of_join:
             rows = rows.observe(ROWS, F.count_if(~has_key(self.store)).alias("without_key"))
         rows = self.results.in_windows(rows, late_ms)
-        if (let_go := self.results.let_go) is not None:
-            # What is read again before the seed is passed was counted when it came.
-            late = F.count_if(let_go & has_key(self.store)).alias("late")
-            rows = (rows.observe(LATE, late) if seed is None else rows).where(~let_go)
+        # What is read again before the seed is passed was counted when it came.
+        if seed is None and (let_go := self.results.let_go) is not None:
+            rows = rows.observe(LATE, F.count_if(let_go & has_key(self.store)).alias("late"))
+        rows = self.results.alive(rows)
         return self.results.parts(rows if seed is None else self.results.uncovered(rows, seed))
 
     @property

@@ -141,8 +141,7 @@ class StoreOnFrames:
         rows = rows_of(self.topology, self.store, self.narrow(events), self.joined)
         if self.store.rows is not None:
             check_rows(self.store, rows)
-        rows = self.made.in_windows(rows)
-        rows = rows if self.made.let_go is None else rows.where(~self.made.let_go)
+        rows = self.made.alive(self.made.in_windows(rows))
         if self.seed is None:
             return self.made.of_parts(self.made.parts(rows))
         parts = self.made.parts(self.made.uncovered(rows, self.seed))

@@ -236,7 +236,7 @@ def main(topology: str, name: str, bootstrap_servers: str, directory: str, check
     declared: Topology = resolve_name(topology)(name)
     where = Path(directory)
     spark = spark_settings(KafkaConnection(bootstrap_servers), where, app_name=name)
-    spark = replace(spark, in_bursts=any(store.in_bursts for store in declared.stores))
+    spark = replace(spark, in_bursts=declared.in_bursts)
     if (offsets := others["offsets_per_batch"]) is not None:
         spark = replace(spark, offsets_per_batch=offsets)
     settings = StreamSettings(declared, spark, name, Path(checkpoint).as_uri(), others["interval_s"])

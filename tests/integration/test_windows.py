@@ -59,7 +59,7 @@ class Scene:
             self.world.send(f"{at_ms} {words}", partition=where, at_ms=at_ms)
 
     def send_late(self) -> None:
-        """Send a line of two windows that are let go already."""
+        """Send a line whose windows are let go already."""
         late_ms = self.stream_ms - _TOO_LATE_MS - 1_000
         before = list(self.world.lines)
         self.world.send(f"{late_ms} late", at_ms=late_ms)

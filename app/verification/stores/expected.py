@@ -142,7 +142,7 @@ class StoresExpectation:
         By the clock of now they are of the past, and would make windows and move stream time.
         """
         topology = self._topology
-        if topology.join is None and all(store.window is None for store in topology.stores):
+        if topology.join is None and not topology.has_windows:
             return set()
         return asyncio.run(_read_of_the_future(self._kafka, [source.invalid_topic for source in topology.sources]))
 

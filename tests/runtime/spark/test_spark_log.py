@@ -42,14 +42,23 @@ def test_what_a_jvm_says_when_it_is_in_trouble_is_a_warning(
     assert said(caplog, line) == [(level, line)]
 
 
-def test_a_jvm_of_which_a_thread_has_ended_for_want_of_heap_is_ended(caplog: pytest.LogCaptureFixture) -> None:
-    line = 'Exception in thread "dispatcher-event-loop-16" java.lang.OutOfMemoryError: Java heap space'
+@pytest.mark.parametrize(
+    ("line", "level"),
+    [
+        ('Exception in thread "dispatcher-event-loop-16" java.lang.OutOfMemoryError: Java heap space', "WARNING"),
+        ('Exception: java.lang.OutOfMemoryError thrown from the UncaughtExceptionHandler in thread "main"', "DEBUG"),
+    ],
+)
+def test_a_jvm_of_which_a_thread_has_ended_for_want_of_heap_is_ended(
+    caplog: pytest.LogCaptureFixture, line: str, level: str
+) -> None:
+    caplog.set_level(logging.DEBUG, LOGGER)
     printing = f"import time; print({line!r}, flush=True); time.sleep(600)"
     with subprocess.Popen([sys.executable, "-c", printing], stdout=subprocess.PIPE) as process:
         forward_log(process)
         assert process.wait(UNHURRIED_S) == -signal.SIGKILL
     assert said(caplog, "Spark's JVM is ended, for a thread of it has: give it more heap by DRIVER_MEMORY")[0] == (
-        "WARNING",
+        level,
         line,
     )
 
