@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
+import socket
+import socketserver
 import threading
-from collections.abc import Coroutine
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from tests.drivers.deployment import Deployment
 from tests.drivers.instance import Instance
@@ -15,11 +15,11 @@ from tests.drivers.ports import free_port
 from tests.drivers.replicas import Replicas
 
 _AT_ONCE = 65_536
-_CALL_WITHIN_S = 10.0
+_LOOKS_EVERY_S = 0.05
 
 
 class Relay:
-    """Passes connections on to a port of this machine; a context manager that runs it in a thread.
+    """Passes connections on to a port of this machine; a context manager that runs it in threads.
 
     Args:
         port: where to.
@@ -31,10 +31,7 @@ class Relay:
     def __init__(self, port: int) -> None:
         self.port = free_port()
         self._target = port
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="relay", daemon=True)
-        self._server: asyncio.Server | None = None
-        self._open: set[asyncio.StreamWriter] = set()
+        self._server: _Server | None = None
 
     @property
     def address(self) -> str:
@@ -43,54 +40,67 @@ class Relay:
 
     def cut(self) -> None:
         """Break all connections, and refuse new ones."""
-        self._run(self._cut())
+        if self._server is not None:
+            server, self._server = self._server, None
+            server.cut()
 
     def heal(self) -> None:
         """Take connections again."""
-        self._run(self._listen())
+        self._server = _Server(self.port, self._target)
+        threading.Thread(target=self._server.serve_forever, args=(_LOOKS_EVERY_S,), name="relay", daemon=True).start()
 
     def __enter__(self) -> Self:
-        self._thread.start()
         self.heal()
         return self
 
     def __exit__(self, *_: object) -> None:
         self.cut()
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(_CALL_WITHIN_S)
-        self._loop.close()
 
-    def _run(self, call: Coroutine[Any, Any, None]) -> None:
-        asyncio.run_coroutine_threadsafe(call, self._loop).result(_CALL_WITHIN_S)
 
-    async def _listen(self) -> None:
-        self._server = await asyncio.start_server(self._pass_on, "127.0.0.1", self.port)
+class _Server(socketserver.ThreadingTCPServer):
+    """Takes connections, each in a thread of its own, until it is cut."""
 
-    async def _cut(self) -> None:
-        if self._server is not None:
-            self._server.close()
-            self._server = None
-        for writer in self._open:
-            writer.transport.abort()
-        # Those that notice end now.
-        while self._open:
-            await asyncio.sleep(0)
+    allow_reuse_address = True
+    daemon_threads = True
+    request_queue_size = 128
 
-    async def _pass_on(self, from_client: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
-        ends = {to_client}
-        self._open.add(to_client)
+    def __init__(self, port: int, target: int) -> None:
+        super().__init__(("127.0.0.1", port), socketserver.BaseRequestHandler)
+        self._target = target
+        self._open: set[socket.socket] = set()
+        self._lock = threading.Lock()
+        self._is_cut = False
+
+    def cut(self) -> None:
+        self.shutdown()
+        self.server_close()
+        with self._lock:
+            self._is_cut = True
+            for connection in self._open:
+                _break(connection)
+
+    def finish_request(self, request: object, client_address: object) -> None:  # noqa: ARG002  # as it is called
+        assert isinstance(request, socket.socket)
         try:
-            from_target, to_target = await asyncio.open_connection("127.0.0.1", self._target)
-            ends.add(to_target)
-            self._open.add(to_target)
-            await asyncio.gather(_pump(from_client, to_target), _pump(from_target, to_client))
+            target = socket.create_connection(("127.0.0.1", self._target))
         except OSError:
-            # One end is gone: so is the other.
-            to_client.transport.abort()
-        finally:
-            for writer in ends:
-                writer.close()
-            self._open -= ends
+            return  # Nobody listens there: the connection is closed.
+        with target:
+            ends = {request, target}
+            for each in ends:
+                each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            with self._lock:
+                if self._is_cut:
+                    return
+                self._open |= ends
+            try:
+                back = threading.Thread(target=_pump, args=(target, request), daemon=True)
+                back.start()
+                _pump(request, target)
+                back.join()
+            finally:
+                with self._lock:
+                    self._open -= ends
 
 
 class RelayedReplicas(Replicas):
@@ -133,9 +143,17 @@ class RelayedDeployment(Deployment):
     make_replicas = RelayedReplicas
 
 
-async def _pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
-    while piece := await source.read(_AT_ONCE):
-        sink.write(piece)
-        await sink.drain()
+def _pump(source: socket.socket, sink: socket.socket) -> None:
+    """Pass on what comes, and then that nothing more does; where one end is gone, the other goes too."""
+    try:
+        while piece := source.recv(_AT_ONCE):
+            sink.sendall(piece)
+        sink.shutdown(socket.SHUT_WR)
+    except OSError:
+        _break(source)
+        _break(sink)
+
+
+def _break(connection: socket.socket) -> None:
     with suppress(OSError):
-        sink.write_eof()
+        connection.shutdown(socket.SHUT_RDWR)
