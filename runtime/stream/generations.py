@@ -6,6 +6,7 @@ a seed: the results so far, which become its first state. Under the checkpoint U
 
     counts-store-v1/               a store, and its version; those before it go when it has caught up
       windows                      which it has, in words
+      late-rows                    how many rows have come too late, where rows are final
       earlier-gone                 there once no result of an earlier version is left
       generation-3                 the claim of a number: a file that must not exist, with the claim's token
       generation-3-<token>/
@@ -36,6 +37,7 @@ logger = logging.getLogger(__name__)
 _MANIFEST: Final = "generation.json"
 _SEED_PASSED: Final = "seed-passed"
 _WINDOWS: Final = "windows"
+_LATE_ROWS: Final = "late-rows"
 _EARLIER_GONE: Final = "earlier-gone"
 _CLAIM: Final = re.compile(r"generation-([1-9][0-9]*)")
 _DIRECTORY: Final = re.compile(r"generation-([1-9][0-9]*)-[0-9a-f]+")
@@ -222,6 +224,15 @@ class Generations:
             self.directory.write_text(_WINDOWS, has)
         elif noted != has:
             raise DeclarationError(f"store {self._store.name} has {has}, and its results {noted}: raise its version")
+
+    def late_rows(self) -> int:
+        """Return how many rows have come too late since the checkpoint began."""
+        noted = self.directory.read_text(_LATE_ROWS)
+        return int(noted) if noted is not None and noted.isdecimal() else 0
+
+    def note_late_rows(self, count: int) -> None:
+        """Note how many rows have come too late since the checkpoint began."""
+        self.directory.write_text(_LATE_ROWS, str(count))
 
     def delete_earlier_versions(self, delete_results: Callable[[], None]) -> None:
         """Delete what is left of earlier versions of the store, now that this one has caught up.

@@ -182,6 +182,9 @@ class StoreStream:
         while True:
             work = self._choice.take(plan)
             self._update(generation=work.generation.number)
+            if self._store.final:
+                # Nobody else can tell, later, which rows lack a record: verification asks how many may.
+                self._update(late=max(self._status.late, work.generations.late_rows()))
             self._newest_ms = work.generation.stream_ms
             plan = self._run_generation(work, planned=plan is not None)
             self.to(StreamState.STARTING)
@@ -387,6 +390,8 @@ class StoreStream:
             batch_ended_at_s=time.time(),
             keeps_failing=False,
         )
+        if report.late and self._store.final:
+            work.generations.note_late_rows(self._status.late)
         self.wait_for(None)
 
     def tell_stream_time(self, work: Work) -> None:

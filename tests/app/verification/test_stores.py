@@ -104,8 +104,12 @@ SPANS = {"a": [(0, 55_000)], "open": [(0, 55_000)]}
         (SESSIONS, [WHOLE], [sat("a", 10, 55, 2)], 2, []),
         (SESSIONS, [WHOLE], [sat("a", 0, 55, 2)], 1, []),
         (SESSIONS, [WHOLE], [], 1, []),
-        # It begins another session.
-        (SESSIONS, [WHOLE], [sat("a", 0, 30, 2), sat("a", 25, 55, 1)], 2, []),
+        # One that came in time, but when the row was there, begins another session: nothing is left out.
+        (SESSIONS, [WHOLE], [sat("a", 0, 30, 2), sat("a", 25, 55, 1)], 0, []),
+        (SESSIONS, [WHOLE], [sat("a", 0, 30, 1), sat("a", 10, 40, 1), sat("a", 25, 55, 1)], 0, []),
+        (SESSIONS, [WHOLE], [sat("a", 0, 30, 1), sat("a", 25, 55, 1)], 2, []),
+        (SESSIONS, [WHOLE], [sat("a", 0, 20, 2), sat("a", 25, 55, 1)], 2, []),
+        (SESSIONS, [WHOLE], [sat("a", 0, 30, 2), sat("a", 25, 55, 2)], 2, []),
         (SESSIONS, [], [sat("open", 0, 30, 2)], 1, []),
         # No record that is missing makes more of a session.
         (SESSIONS, [WHOLE], [sat("a", 0, 55, 4)], 0, ["differs"]),
