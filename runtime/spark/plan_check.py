@@ -47,6 +47,8 @@ _CHANCE: Final = (
 _SELECTIONS: Final = ("Union", "Expand")
 _MOVES: Final = ("Repartition", "RepartitionByExpression")
 """What `repartition` and `coalesce` of a frame make. `Coalesce` is an expression: the first value that is not null."""
+_OF_ALL: Final = ("GlobalLimit", "LocalLimit", "Offset", "Tail", "Sort", "Except", "Intersect")
+"""What looks at all records at once, to pick some or to order them."""
 _FILTERS: Final = ("Inner", "LeftSemi", "LeftAnti")
 """Joins that leave out records by what the table has at the time."""
 _EQUALITIES: Final = ("EqualTo", "EqualNullSafe")
@@ -151,6 +153,11 @@ def _check_declared_plan(topology: Topology, store: Store, plan: Sequence[Any]) 
         raise DeclarationError(
             f"{of} go to other partitions ({_listed(found)}): leave that out, since results rest on the order of a"
             " partition's records"
+        )
+    if found := names & set(_OF_ALL):
+        raise DeclarationError(
+            f"{of} are picked or ordered among all records ({_listed(found)}), which have no end: leave that out, and"
+            " use where for a condition that each record meets by itself"
         )
     _check_joins(topology, store, plan)
 

@@ -206,6 +206,10 @@ FILTERS = (
     "rows of store words let table big-towns say which rows there are ({}): a replay would find another table, so"
     ' make it a left join, "left"'
 )
+OF_ALL = (
+    "rows of store words are picked or ordered among all records ({}), which have no end: leave that out, and use where"
+    " for a condition that each record meets by itself"
+)
 
 REFUSED_AS_DECLARED: list[tuple[str, Callable[..., DataFrame], str]] = [
     ("a union", lambda lines: word(lines).union(word(lines)), SELECTIONS.format("Union")),
@@ -221,6 +225,12 @@ REFUSED_AS_DECLARED: list[tuple[str, Callable[..., DataFrame], str]] = [
     ("fewer partitions", lambda lines: word(lines).coalesce(1), MOVES.format("Repartition")),
     ("partitions by key", lambda lines: word(lines).repartition(4, "word"), MOVES.format("RepartitionByExpression")),
     ("partitions by a hint", lambda lines: word(lines).hint("coalesce", 1), MOVES.format("Repartition")),
+    ("the first ones", lambda lines: word(lines).limit(3), OF_ALL.format("GlobalLimit, LocalLimit")),
+    ("all but the first ones", lambda lines: word(lines).offset(3), OF_ALL.format("Offset")),
+    ("an order", lambda lines: word(lines).orderBy("word"), OF_ALL.format("Sort")),
+    ("an order in a partition", lambda lines: word(lines).sortWithinPartitions("word"), OF_ALL.format("Sort")),
+    ("all but others", lambda lines: word(lines).exceptAll(word(lines)), OF_ALL.format("Except")),
+    ("those of both", lambda lines: word(lines).intersectAll(word(lines)), OF_ALL.format("Intersect")),
     ("by a field", joined_by(lambda lines, towns: lines["text"] == towns["name"]), NOT_BY_KEY),
     ("by a field that is named as the key", named_as_the_key, NOT_BY_KEY),
     ("by what is made of the key", made_of_the_key, NOT_BY_KEY),
