@@ -50,6 +50,10 @@ class Ledger:
     products: dict[int, str] = field(default_factory=dict)
     count: int = 0
 
+    def settling(self) -> list[Event]:
+        """Return what is sent while it is waited for that instances have it all: nothing, boards wait for no event."""
+        return []
+
     def note(self, event: Event, place: Place) -> None:
         """Take note of a record; of one row's records in the order in which they were sent."""
         self.count += 1

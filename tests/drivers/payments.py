@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import random
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -40,6 +41,8 @@ PAYMENTS = Topology(
 
 WINDOW = Hopping("10 minutes", "4 minutes", keep="9 days")
 IN_WINDOWS = replace(PAYMENTS, stores=[replace(PAYMENTS.stores[0], window=WINDOW)])
+SHORT = Hopping("20 seconds", "5 seconds", keep="1 minute", grace="10 seconds")
+IN_SHORT_WINDOWS = replace(PAYMENTS, stores=[replace(PAYMENTS.stores[0], window=SHORT)])
 _DAY_MS = 86_400_000
 
 
@@ -108,6 +111,10 @@ class Payments:
         """Return what has to be sent when nothing else comes, so that all rows are there."""
         return []
 
+    def settling(self) -> list[Event]:
+        """Return what is sent while it is waited for that all instances have what the broker has."""
+        return []
+
     def went_back(self, before: dict[str, Any], after: dict[str, Any] | None) -> bool:
         """Return whether a row is older than what was served before of the same key, or is gone."""
         return after is None or bool(after["payments"] < before["payments"])
@@ -135,9 +142,53 @@ class PaymentsInWindows(Payments):
         return event._replace(back_ms=event.partition * _DAY_MS + self._random.randrange(1_200_000))
 
     def _keys(self, account: str, at_ms: int) -> list[tuple[str, ...]]:
-        last = at_ms // 240_000 * 240_000
-        starts = [start for start in (last - 480_000, last - 240_000, last) if at_ms < start + 600_000]
-        return [(account, time_of(start), time_of(start + 600_000)) for start in starts]
+        return _windows(account, at_ms, size_ms=600_000, every_ms=240_000)
+
+
+class PaymentsInShortWindows(Payments):
+    """Payments in windows that are let go while they flow. Some come long after all of their windows were."""
+
+    topology = IN_SHORT_WINDOWS
+    declared = f"{__name__}:IN_SHORT_WINDOWS"
+
+    _kept_ms = 60_000
+    _late_share = 0.02
+    _newest_ms = 0
+
+    def next(self) -> Event:
+        """Return the next one."""
+        event = super().next()
+        if self._random.random() < self._late_share:
+            # So late that the window is let go whatever fails meanwhile.
+            return event._replace(back_ms=self._kept_ms + self._random.randrange(120_000, 900_000))
+        return event._replace(back_ms=self._random.randrange(10_000))
+
+    def note(self, event: Event, place: Place) -> None:
+        super().note(event, place)
+        self._newest_ms = max(self._newest_ms, place.timestamp_ms)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return those that are kept, by the newest payment."""
+        kept = time_of(self._newest_ms - self._kept_ms)
+        return [row for row in super().rows() if row["windowEnd"] > kept]
+
+    def settling(self) -> list[Event]:
+        """Return a payment as new as the newest: how far time is, Spark finds with a batch that brings something."""
+        return [super().next()._replace(back_ms=_now_ms() - self._newest_ms)]
+
+    def went_back(self, before: dict[str, Any], after: dict[str, Any] | None) -> bool:
+        if after is None:
+            return bool(before["windowEnd"] > time_of(_now_ms() - self._kept_ms))
+        return super().went_back(before, after)
+
+    def _keys(self, account: str, at_ms: int) -> list[tuple[str, ...]]:
+        return _windows(account, at_ms, size_ms=20_000, every_ms=5_000)
+
+
+def _windows(account: str, at_ms: int, *, size_ms: int, every_ms: int) -> list[tuple[str, ...]]:
+    last = at_ms // every_ms * every_ms
+    starts = range(last, last - size_ms, -every_ms)
+    return [(account, time_of(start), time_of(start + size_ms)) for start in starts if at_ms < start + size_ms]
 
 
 def added_up(amounts: list[Decimal]) -> dict[str, Any]:
@@ -145,6 +196,10 @@ def added_up(amounts: list[Decimal]) -> dict[str, Any]:
     total = sum(amounts, Decimal())
     average = (total / len(amounts)).quantize(Decimal("1.000000"), ROUND_HALF_UP)
     return {"payments": len(amounts), "total": total, "average": average}
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)
 
 
 def time_of(ms: int) -> str:
