@@ -713,13 +713,14 @@ class Topology:
         """
         if isinstance(store.values, Values):
             return store
-        values = {name: value.of(self.types) for name, value in store.values.items()}
+        of_join = self.join is not None
+        typed = {name: value.of(self.types) for name, value in store.values.items()}
+        values = {name: value.of_join() for name, value in typed.items()} if of_join else typed
         for name, value in values.items():
             try:
                 value.check_type()
             except DeclarationError as error:
                 raise DeclarationError(f"value {name} of store {store.name}: {error}") from error
-        of_join = self.join is not None
         same = values == store.values and of_join == store.of_join
         return store if same else replace(store, values=values, of_join=of_join)
 

@@ -13,7 +13,7 @@ from runtime.declaration import Joined, Store, Stream, Topology
 from runtime.keys import Text
 from runtime.records import NO_KEY, NOT_AFTER_YEAR_1, OF_THE_FUTURE
 from runtime.spark.beside_value import column_of, place_of
-from runtime.spark.results import ENDLESS_MS, has_key, with_at
+from runtime.spark.results import AT, ENDLESS_MS, has_key, with_at
 from runtime.types import FIRST_MS
 
 AHEAD_MS: Final = 3_600_000
@@ -103,7 +103,9 @@ def _joined(join: Joined, events: list[DataFrame], late_ms: int | None) -> DataF
     same = F.col(_LEFT + join.on) == F.col(_RIGHT + join.on)
     both = left.join(right, same & (other >= time - within) & (other <= time + within))
     of_left, of_right = (F.col(f"{name}at") for name in (_LEFT, _RIGHT))
-    at = F.when(_order(of_right) > _order(of_left), of_right).otherwise(of_left)
+    is_right = _order(of_right) > _order(of_left)
+    later, other = F.when(is_right, of_right).otherwise(of_left), F.when(is_right, of_left).otherwise(of_right)
+    at = F.struct(*(later[name].alias(name) for name in AT), other.alias("other"))
     of_sides = dict.fromkeys(join.right.columns, _RIGHT) | dict.fromkeys(join.left.columns, _LEFT)
     return both.select(*(F.col(of_sides[name] + name).alias(name) for name in join.columns), at.alias("at"))
 

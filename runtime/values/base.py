@@ -306,5 +306,9 @@ class Value(ABC):
         """Return the value with the type of its column, where it was not given one: as the source has it."""
         return self
 
+    def of_join(self) -> Self:
+        """Return it for rows of two records that are joined."""
+        return self
+
     def check_type(self) -> None:  # noqa: B027  # most take whatever there is
         """Refuse a type that there can be no such value of, or that is not known; raises `DeclarationError`."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Self
 
 from runtime.errors import DeclarationError
 from runtime.types import ColumnType, check_integer
@@ -12,6 +12,8 @@ from runtime.values.of_columns import AsItsColumn, OfColumn
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
+
+_PLACE: Final = ("timestamp", "partition", "offset")
 
 
 class _Extreme(AsItsColumn):
@@ -92,38 +94,60 @@ class At(NamedTuple):
     value: Any
 
 
+class AtPair(NamedTuple):
+    """What a column held in two records that are joined: of the later one as `At`, then of the other one.
+
+    So all columns of two records go before those of two others, also where the later record is in both.
+    """
+
+    timestamp: int
+    partition: int
+    offset: int
+    other_timestamp: int
+    other_partition: int
+    other_offset: int
+    value: Any
+
+
 class _WithAt(OfColumn):
     """What keeps with a value which record it is of."""
 
     lattice: ClassVar[bool] = True
+    of_pairs: bool = False
+    """Whether rows are of two records that are joined."""
 
     @property
     def part_type(self) -> str:
         # Spark compares structs field by field, as Python does tuples.
-        return f"struct<timestamp: bigint, partition: int, offset: bigint, value: {self.of_type.published}>"
+        other = "other_timestamp: bigint, other_partition: int, other_offset: bigint, " if self.of_pairs else ""
+        return f"struct<timestamp: bigint, partition: int, offset: bigint, {other}value: {self.of_type.published}>"
 
     def part(self) -> Column:
         from pyspark.sql import functions as F
 
         value, at = self.published(), F.col("at")
-        return F.when(
-            value.isNotNull(),
-            F.struct(
-                F.unix_millis(at["timestamp"]).alias("timestamp"),
-                at["partition"].alias("partition"),
-                at["offset"].alias("offset"),
-                value.alias("value"),
-            ),
-        )
+        places = {"": at, "other_": at["other"]} if self.of_pairs else {"": at}
+        of_record = [
+            column.alias(f"{prefix}{name}")
+            for prefix, place in places.items()
+            for name, column in (
+                ("timestamp", F.unix_millis(place["timestamp"])),
+                ("partition", place["partition"]),
+                ("offset", place["offset"]),
+            )
+        ]
+        return F.when(value.isNotNull(), F.struct(*of_record, value.alias("value")))
 
     def _check_at(self, value: Any) -> At:
-        timestamp, partition, offset = (check_integer(value[name]) for name in ("timestamp", "partition", "offset"))
+        timestamp, partition, offset = (check_integer(value[name]) for name in _PLACE)
         return At(timestamp, partition, offset, self.of_type.check(value["value"]))
 
 
 @dataclass(frozen=True)
 class Latest(_WithAt, AsItsColumn):
     """What the latest record that has the column holds; see `At` for which one that is. A lattice.
+
+    Of streams that are joined it is what the latest two records hold: by the later one of them, then by the other one.
 
     Law: of two records the later one is the latest of both. The order is that of the records, not of their arrival.
 
@@ -133,10 +157,12 @@ class Latest(_WithAt, AsItsColumn):
     Attributes:
         column: of what.
         type: what the column holds; left out where it is one of the source.
+        of_pairs: whether rows are of two records that are joined; the topology knows.
     """
 
     column: str
     type: ColumnType | None = None
+    of_pairs: bool = field(default=False, repr=False)
 
     is_its_part: ClassVar[bool] = True
 
@@ -149,16 +175,24 @@ class Latest(_WithAt, AsItsColumn):
 
         return F.max(part)
 
-    def check(self, value: Any) -> At:
-        return self._check_at(value)
+    def of_join(self) -> Self:
+        return replace(self, of_pairs=True)
 
-    def to_json(self, value: At) -> Any:
+    def check(self, value: Any) -> At | AtPair:
+        at = self._check_at(value)
+        if not self.of_pairs:
+            return at
+        # Results of before the other record was told: any that tell it go before them.
+        timestamp, partition, offset = (check_integer(value.get(f"other_{name}", -1)) for name in _PLACE)
+        return AtPair(*at[:3], timestamp, partition, offset, at.value)
+
+    def to_json(self, value: At | AtPair) -> Any:
         return value._asdict()
 
-    def merge(self, held: At, new: At) -> At:
+    def merge(self, held: At | AtPair, new: At | AtPair) -> At | AtPair:
         return max(held, new)
 
-    def served(self, value: At) -> Any:
+    def served(self, value: At | AtPair) -> Any:
         return value.value
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
 from itertools import product
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from runtime import Decimal as DecimalType
@@ -183,17 +184,18 @@ class PaidOrders(Payments):
     def rows(self) -> list[dict[str, Any]]:
         """Return each order that has a payment: what the latest two records say, and the least and the most of all."""
         return [
-            {"order": order, "item": max((at, of.item) for at, of, _ in both)[1],
-             "method": max((at, by.method) for at, _, by in both)[1], "first": min(by.method for _, _, by in both),
-             "most": max(by.amount for _, _, by in both)}
+            {"order": order, "item": latest.item, "method": paid.method,
+             "first": min(by.method for _, _, by in both), "most": max(by.amount for _, _, by in both)}
             for order in sorted(self._orders.keys() & self._payments.keys())
             if (both := list(self._pairs(order)))
+            for _, latest, paid in [max(both, key=itemgetter(0))]
         ]  # fmt: skip
 
-    def _pairs(self, order: str) -> Iterator[tuple[Place, _Order, _Payment]]:
+    def _pairs(self, order: str) -> Iterator[tuple[list[Place], _Order, _Payment]]:
+        """Yield what belongs together, and where the two records lie, the later one first."""
         for of, by in product(self._orders[order], self._payments[order]):
             if abs(of.place.timestamp_ms - by.place.timestamp_ms) <= _WITHIN_MS:
-                yield max(of.place, by.place), of, by
+                yield sorted([of.place, by.place], reverse=True), of, by
 
     def went_back(self, before: dict[str, Any], after: dict[str, Any] | None) -> bool:
         return after is None or bool(after["first"] > before["first"] or after["most"] < before["most"])

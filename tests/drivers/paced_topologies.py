@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from runtime import Count, Joined, Json, Key, Latest, Min, Session, Store, Stream, Text, Topology
 from runtime.declaration import PlainText
@@ -86,15 +86,16 @@ def paid(name: str) -> Topology:
 
 
 def paid_of(orders: Iterable[Told], payments: Iterable[Told]) -> dict[str, tuple[str, str, str]]:
-    """Return what is known of each paid order: item and method of its latest two records, and the least method."""
-    found: dict[str, list[tuple[int, str, str]]] = defaultdict(list)
+    """Return what is known of each paid order: item and method of its latest two records, and the least method.
+
+    The latest by the later record, then by the other one; of equal times, all in one partition of each stream, by the
+    order in which they are given.
+    """
+    found: dict[str, list[tuple[Any, str, str]]] = defaultdict(list)
     every = list(payments)
-    for order in orders:
-        for payment in every:
+    for number, order in enumerate(orders):
+        for other, payment in enumerate(every):
             if payment.on == order.on and abs(payment.at_ms - order.at_ms) <= WITHIN_MS:
-                found[order.on].append((max(order.at_ms, payment.at_ms), order.what, payment.what))
-    return {
-        on: (max((at, item) for at, item, _ in both)[1], max((at, method) for at, _, method in both)[1],
-             min(method for _, _, method in both))
-        for on, both in found.items()
-    }  # fmt: skip
+                places = sorted([(order.at_ms, number), (payment.at_ms, other)], reverse=True)
+                found[order.on].append((places, order.what, payment.what))
+    return {on: (*max(both)[1:], min(method for _, _, method in both)) for on, both in found.items()}

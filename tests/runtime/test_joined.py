@@ -17,7 +17,7 @@ from runtime.results import Made, Result, merge, stands_for
 from runtime.spark.session import Spark
 from runtime.testing import DeadLetter, TopologyDriver
 from runtime.testing.frames import EPOCH, EPOCH_MS, Record, StoreOnFrames
-from runtime.values.lattices import At
+from runtime.values.lattices import At, AtPair
 from tests.drivers.paced_topologies import WITHIN_MS, Told, paid, paid_of
 
 TOPOLOGY = paid("tried")
@@ -74,14 +74,35 @@ def test_a_row_is_of_the_later_of_its_records(spark: Spark) -> None:
     found = StoreOnFrames(spark.session, TOPOLOGY).results(records(orders, payments))
     of = {key: (each.made.newest_ms, each.values["item"], each.values["method"]) for key, each in found.items()}
 
-    def at(after_ms: int, offset: int, value: str) -> At:
-        return At(EPOCH_MS + after_ms, 0, offset, value)
+    def at(after_ms: int, offset: int, other_after_ms: int, value: str) -> AtPair:
+        return AtPair(EPOCH_MS + after_ms, 0, offset, EPOCH_MS + other_after_ms, 0, offset, value)
 
     assert of == {
-        "first": (EPOCH_MS + 10, at(10, 0, "pen"), at(10, 0, "card")),
-        "last": (EPOCH_MS + 20, at(20, 1, "cup"), at(20, 1, "cash")),
-        "same": (EPOCH_MS + 5, at(5, 2, "hat"), at(5, 2, "bank")),
+        "first": (EPOCH_MS + 10, at(10, 0, 0, "pen"), at(10, 0, 0, "card")),
+        "last": (EPOCH_MS + 20, at(20, 1, 10, "cup"), at(20, 1, 10, "cash")),
+        "same": (EPOCH_MS + 5, at(5, 2, 5, "hat"), at(5, 2, 5, "bank")),
     }
+
+
+def test_a_row_has_nothing_of_two_pairs(spark: Spark) -> None:
+    # Both come before the payment, which so is the later record of both pairs.
+    orders = [Told("a", 0, "zebra"), Told("a", 5, "ant"), Told("b", 5, "ant"), Told("b", 5, "zebra")]
+    driver = TopologyDriver(TOPOLOGY, spark.session)
+    for each in records(orders, [Told("a", 10, "card"), Told("b", 10, "card")]):
+        driver.now = EPOCH + timedelta(milliseconds=each.at_ms)
+        driver.send(str(each.topic), each.value)
+    assert [(row["order"], row["item"]) for row in driver.rows()] == [("a", "ant"), ("b", "zebra")]
+
+
+def test_results_that_do_not_tell_the_other_record_go_behind_those_that_do() -> None:
+    value = STORE.record.parse(json.dumps({**AT_OF_BEFORE, "first": "card"}).encode())
+    told = At(10, 0, 3, "pen")._asdict()
+    other = {"other_timestamp": 0, "other_partition": 0, "other_offset": 0}
+    newer = STORE.record.parse(json.dumps({"item": {**told, **other}, "method": None, "first": "card"}).encode())
+    assert STORE.record.merge(value, newer)["item"] == newer["item"]
+
+
+AT_OF_BEFORE = {name: At(10, 0, 3, "zip")._asdict() for name in ("item", "method")}
 
 
 def test_the_driver_goes_on_from_step_to_step_and_leaves_out_what_is_too_late(spark: Spark) -> None:
@@ -118,7 +139,7 @@ def test_what_cannot_be_used_goes_to_the_dead_letters_of_its_source(spark: Spark
 
 def test_results_merge_across_generations_and_a_repeat_changes_nothing() -> None:
     def result(generation: int, at_ms: int, item: str, first: str) -> Result:
-        at = At(at_ms, 0, 0, item)
+        at = AtPair(at_ms, 0, 0, at_ms, 0, 0, item)
         return Result(Made(generation, newest_ms=at_ms), {"item": at, "method": at, "first": first})
 
     one, other = result(1, 10, "pen", "bank"), result(2, 5, "cup", "atm")
