@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from decimal import Decimal
 from itertools import pairwise
 from operator import itemgetter
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from runtime.declaration import Store
@@ -16,9 +17,9 @@ from runtime.errors import InvalidRecord
 from runtime.keys import KeyValue
 from runtime.records import json_bytes
 from runtime.types import Double
-from runtime.values import Count, Fields, Sum
+from runtime.values import Count, Fields, Max, Min, Sum
 from runtime.values.of_columns import OfColumn
-from runtime.windows import WINDOW_END, WINDOW_START, Session, ms_of
+from runtime.windows import WINDOW_END, WINDOW_START, Session, ms_of, time_text
 
 _NEAR: Final = 1e-9
 """How far doubles that were added up may be apart: this share of the larger one, or as much as this.
@@ -80,20 +81,23 @@ class Comparison(NamedTuple):
         unproved: served rows that say something else than the records of the source do, where records are gone.
         late: rows that are missing or say less than the records do, as they would where some came too late, or as long
             as the stream has not come to them; by what they are about, as differences.
+        explained: what one record can explain that came too late, for each of these rows: all rows of a session that
+            the records make, all rows of a join.
     """
 
     rows: int
     differences: dict[tuple[str, str, str], Difference]
     unproved: int
     late: dict[tuple[str, str, str], Difference]
+    explained: Mapping[tuple[str, str, str], Hashable] = MappingProxyType({})
 
-    def proved_by(self, late_rows: int) -> Comparison:
-        """Return this with the rows that say less as differences, where fewer rows than that have come too late.
+    def proved_by(self, late_records: int) -> Comparison:
+        """Return this with the rows that say less as differences, where fewer records came too late than they lack.
 
         Args:
-            late_rows: how many have.
+            late_records: how many have.
         """
-        if self.late_rows <= late_rows:
+        if len({self.explained[about] for about in self.late}) <= late_records:
             return self
         return self._replace(differences={**self.differences, **self.late}, late={})
 
@@ -135,6 +139,7 @@ def compare(
     """
     differences: dict[tuple[str, str, str], Difference] = {}
     late: dict[tuple[str, str, str], Difference] = {}
+    explained: dict[tuple[str, str, str], Hashable] = {}
     unproved = 0
     every: set[str] = set()
     for served in answers:
@@ -151,12 +156,15 @@ def compare(
             if events_lost and _may_be(store, right, row):
                 unproved += served is answers[0]
                 continue
-            found_in = late if _may_lack(store, right, row, sessions or {}) else differences
-            found_in[served.url, store.name, key] = Difference(
-                served.url, store.name, json.loads(key), _what(right, row), right, row
-            )
+            about = served.url, store.name, key
+            span = _span_of(store, right if row is None else row, sessions or {})
+            may_lack = _may_lack(store, right, row, span, wanted)
+            found_in = late if may_lack else differences
+            found_in[about] = Difference(served.url, store.name, json.loads(key), _what(right, row), right, row)
+            if may_lack:
+                explained[about] = span
         differences |= _of_whole(store, served, answers[0])
-    return Comparison(len(every), differences, unproved, late)
+    return Comparison(len(every), differences, unproved, late, explained)
 
 
 def _by_key(store: Store, rows: Rows, *, has_keys: bool) -> Mapping[str, Any]:
@@ -244,19 +252,20 @@ def _as_whole(store: Store, expected: Mapping[str, Any], served: Mapping[str, An
 def _add_up(store: Store, whole: Mapping[str, Any], parts: Sequence[Mapping[str, Any]]) -> bool:
     """Return whether sessions, by their begin, lie one over the next and have all that a whole one has.
 
-    Counts and sums tell: a value of another kind says nothing of what is missing.
+    Counts and sums tell, and the least and the greatest; other values do not say of what they are.
     """
     over = all(later[WINDOW_START] <= earlier[WINDOW_END] for earlier, later in pairwise(parts))
     near = _sums_of_doubles(store)
     values = store.values if isinstance(store.values, Mapping) else {}
+    together: Mapping[type, Callable[[Sequence[Any]], Any]] = {Count: sum, Sum: sum, Min: min, Max: max}
     return (
         over
         and parts[0][WINDOW_START] == whole[WINDOW_START]
         and max(part[WINDOW_END] for part in parts) == whole[WINDOW_END]
         and all(
-            _same(whole[name], sum(part[name] for part in parts), near=name in near)
+            _same(whole[name], together[type(value)](there), near=name in near)
             for name, value in values.items()
-            if isinstance(value, Count | Sum)
+            if type(value) in together and (there := [part[name] for part in parts if part[name] is not None])
         )
     )
 
@@ -271,28 +280,48 @@ def _may_be(store: Store, expected: Any, served: Any) -> bool:
     return expected is None or _holds(store, served, expected)
 
 
-def _may_lack(store: Store, expected: Any, served: Any, sessions: Sessions) -> bool:
+class _Span(NamedTuple):
+    """A session that the records make, ended or not: of which key, and from when to when, in milliseconds from 1970."""
+
+    of: KeyValue
+    begin_ms: int
+    end_ms: int
+
+
+def _span_of(store: Store, row: Any, sessions: Sessions) -> _Span | None:
+    """Return the session that the session of a row lies in; None where it lies in none, or there are none."""
+    if not isinstance(row, dict) or not {*_keys_of(store), WINDOW_END} <= row.keys():
+        return None
+    of, begin_ms, end_ms = row[store.key.name], ms_of(row[WINDOW_START]), ms_of(row[WINDOW_END])
+    spans = (_Span(of, *span) for span in sessions.get(of, ()))
+    return next((span for span in spans if span.begin_ms <= begin_ms and end_ms <= span.end_ms), None)
+
+
+def _may_lack(store: Store, expected: Any, served: Any, span: _Span | None, every: Mapping[str, Any]) -> bool:
     """Return whether a row may be what it is since records came too late for it.
 
     A join leaves such records out. Sessions leave them out, or begin another session with them, which lies in the one
     that all records make. Which records those were, no topic tells: it depends on what the stream had read before. So
     also a row that is missing may be one of theirs.
+
+    Args:
+        store: of which the row is.
+        expected: the row of its key as it has to be.
+        served: the row as it is.
+        span: the session that it lies in.
+        every: all rows as they have to be, by the text of their key.
     """
     if not store.final:
         return False
     if served is None or store.show is not None:
         return True
     if isinstance(store.window, Session):
-        return _lies_in(store, served, sessions) and not (expected and _counts_more(store, served, expected))
+        if span is None:
+            return False
+        # A session that has not ended is no row yet: how much there is of it nobody says here.
+        whole = every.get(_text([span.of, time_text(span.begin_ms)]))
+        return whole is None or not _counts_more(store, served, whole)
     return expected is not None and _holds(store, expected, served)
-
-
-def _lies_in(store: Store, row: Any, sessions: Sessions) -> bool:
-    """Return whether the session of a row lies in one of these."""
-    if not isinstance(row, dict) or not {*_keys_of(store), WINDOW_END} <= row.keys():
-        return False
-    begin_ms, end_ms = ms_of(row[WINDOW_START]), ms_of(row[WINDOW_END])
-    return any(first <= begin_ms and end_ms <= last for first, last in sessions.get(row[store.key.name], ()))
 
 
 def _counts_more(store: Store, row: Mapping[str, Any], than: Mapping[str, Any]) -> bool:

@@ -114,6 +114,7 @@ SPANS = {"a": [(0, 55_000)], "open": [(0, 55_000)]}
         # No record that is missing makes more of a session.
         (SESSIONS, [WHOLE], [sat("a", 0, 55, 4)], 0, ["differs"]),
         (SESSIONS, [WHOLE], [sat("a", 0, 60, 3)], 0, ["differs"]),
+        (SESSIONS, [WHOLE], [sat("a", 5, 55, 4)], 1, ["is served, and should not be"]),
         (SESSIONS, [WHOLE], [WHOLE, sat("a", 90, 120, 1)], 0, ["is served, and should not be"]),
         (SESSIONS, [], [sat("b", 0, 30, 1)], 0, ["is served, and should not be"]),
         (PAID, [HELLO, WORLD], [HELLO], 1, []),
@@ -204,6 +205,29 @@ def test_the_text_shows_the_first_differences_and_the_json_all() -> None:
 
 def test_no_more_rows_say_less_than_rows_came_too_late() -> None:
     differences = {("url", "store", key): Difference("url", "store", key, "is missing") for key in ("a", "b")}
-    found = Comparison(9, {}, 0, differences)
+    found = Comparison(9, {}, 0, differences, {about: about for about in differences})
     assert found.proved_by(2) == found
-    assert found.proved_by(1) == Comparison(9, differences, 0, {})
+    assert found.proved_by(1).differences == differences
+    assert found.proved_by(1).late == {}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        # Its first record came too late: the row of all is missing, and there is another one.
+        [sat("a", 5, 55, 2)],
+        # It lay between two sessions, and would have made one of them.
+        [sat("a", 0, 25, 1), sat("a", 25, 55, 1)],
+    ],
+)
+def test_one_record_that_came_too_late_may_explain_several_rows(answer: list[Any]) -> None:
+    found = compare(SESSIONS, [WHOLE], [served(*answer)], events_lost=False, sessions=SPANS)
+    assert found.late_rows == 2
+    assert found.proved_by(1).differences == {}
+    assert len(found.proved_by(0).differences) == 2
+
+
+def test_one_record_of_a_join_that_came_too_late_may_be_in_several_rows() -> None:
+    found = compare(PAID, [HELLO, WORLD], [served()], events_lost=False)
+    assert found.proved_by(1).differences == {}
+    assert len(found.proved_by(0).differences) == 2
