@@ -359,9 +359,14 @@ def ms_of(time: str) -> int:
     return (datetime.fromisoformat(time) - _EPOCH) // timedelta(milliseconds=1)
 
 
-def stream_time_headers(stream_ms: int) -> list[tuple[str, bytes]]:
-    """Return the headers of a record that tells stream time, in milliseconds from 1970. Its value is null."""
-    return [(STREAM_TIME, str(stream_ms).encode())]
+def stream_time_headers(stream_ms: int, version: int = 1) -> list[tuple[str, bytes]]:
+    """Return the headers of a record that tells the stream time of a version of a store. Its value is null.
+
+    Args:
+        stream_ms: in milliseconds from 1970.
+        version: of the store.
+    """
+    return [(STREAM_TIME, str(stream_ms).encode()), ("version", str(version).encode())]
 
 
 def stream_time_of(headers: Iterable[tuple[str, bytes]]) -> int:

@@ -109,13 +109,15 @@ class Results:
         In which session a row lies is known when all are there (`of_parts`): it gets its time alone here.
 
         Args:
-            rows: the key, `at`, and what the values are made of.
+            rows: the key, `at`, and what the values are made of. Those without a key are left out where there are
+                windows.
             late_ms: how far behind stream time a window may end that a row is taken for; without it, however far.
         """
         window = self.store.window
         if window is None:
             return rows
-        timed = rows.withColumn(_TIME, F.col("at.timestamp"))
+        # What has no key moves no time either.
+        timed = rows.where(has_key(self.store)).withColumn(_TIME, F.col("at.timestamp"))
         timed = timed.withWatermark(_TIME, f"{ENDLESS_MS if late_ms is None else late_ms} milliseconds")
         if isinstance(window, Session):
             return timed.withColumn(SessionEnd().column, F.timestamp_millis(F.unix_millis(_TIME) + window.gap_ms))
@@ -270,13 +272,17 @@ class Results:
         return joined.where(last.isNull() | (F.col("at.offset") > last)).drop("__counted")
 
     def _in_no_session(self, rows: DataFrame, seed: DataFrame, window: Session) -> DataFrame:
-        """Return the rows that lie in no session that is published, nor within the gap of one."""
+        """Return the rows that no published session has, nor had when they came too late for it.
+
+        What is behind the last event of a session, and in its gap, came when its row was there already: it began
+        another one.
+        """
         key = self.store.key.name
         sessions = seed.select(
             F.col(key).alias("__of"), F.col(_START).alias("__from"), F.unix_millis(_END).alias("__to")
         )
         at_ms = F.unix_millis(_TIME)
-        lies_in = (at_ms >= F.col("__from") - window.gap_ms) & (at_ms <= F.col("__to"))
+        lies_in = (at_ms >= F.col("__from") - window.gap_ms) & (at_ms <= F.col("__to") - window.gap_ms)
         return rows.join(F.broadcast(sessions), (F.col(key) == F.col("__of")) & lies_in, "left_anti")
 
     @property
@@ -470,13 +476,15 @@ def deletes_of_earlier(store: Store, records: DataFrame) -> DataFrame:
     )
 
 
-def told_stream_ms(records: DataFrame) -> int | None:
+def told_stream_ms(store: Store, records: DataFrame) -> int | None:
     """Return the stream time that a stream has told last on a result topic; None where none has told any.
 
     Args:
+        store: whose topic it is; what another version of it had read says nothing of its rows.
         records: as Spark's Kafka source gives them, with headers.
     """
-    told = records.where(F.col("key") == F.lit(STREAM_TIME_KEY))
+    is_of_it = F.coalesce(_said("version").try_cast("bigint"), F.lit(1)) == store.version
+    told = records.where((F.col("key") == F.lit(STREAM_TIME_KEY)) & is_of_it)
     newest = told.agg(F.max(_said(STREAM_TIME).try_cast("bigint"))).first()
     return None if newest is None or newest[0] is None else int(newest[0])
 

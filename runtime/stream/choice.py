@@ -350,8 +350,7 @@ class Choice:
         def write_seed(published: DataFrame) -> Work:
             results = published.cache()
             newest = newest_of(results)
-            # What is told may be of another version, whose rows are none of these.
-            stream_ms = told if newest else None
+            stream_ms = told
             if stream_ms is None and not self._store.final:
                 stream_ms = self._stream_ms(spark, generations, last, topics, results)
             generation = generations.claim(

@@ -13,6 +13,8 @@ a seed: the results so far, which become its first state. Under the checkpoint U
         generation.json            written last when a generation begins; without it the directory does not count
         seed/                      Parquet, the parts that it begins with, if there were results
         seed-passed                there once all events that the seed may count have been read
+        newest-event               of sessions: how far what was read of a backlog goes, in milliseconds from 1970
+        bound-after                of windows: how far behind the newest event Spark's bound stands, in milliseconds
         driver-<number>            claimed by whoever starts a query; the highest goes on, the others stop
         tables-<uuid>/             Parquet, the snapshots that the query joins
         query/                     Spark's checkpoint
@@ -37,11 +39,13 @@ logger = logging.getLogger(__name__)
 _MANIFEST: Final = "generation.json"
 _SEED_PASSED: Final = "seed-passed"
 _WINDOWS: Final = "windows"
-_LATE_ROWS: Final = "late-rows"
 _EARLIER_GONE: Final = "earlier-gone"
 _CLAIM: Final = re.compile(r"generation-([1-9][0-9]*)")
 _DIRECTORY: Final = re.compile(r"generation-([1-9][0-9]*)-[0-9a-f]+")
 _DRIVER: Final = re.compile(r"driver-([1-9][0-9]*)")
+LATE_ROWS: Final = "late-rows"
+NEWEST_EVENT: Final = "newest-event"
+BOUND_AFTER: Final = "bound-after"
 TABLES: Final = "tables-"
 """What the names of snapshots begin with."""
 _WRITTEN: Final = "_SUCCESS"
@@ -225,14 +229,18 @@ class Generations:
         elif noted != has:
             raise DeclarationError(f"store {self._store.name} has {has}, and its results {noted}: raise its version")
 
-    def late_rows(self) -> int:
-        """Return how many rows have come too late since the checkpoint began."""
-        noted = self.directory.read_text(_LATE_ROWS)
-        return int(noted) if noted is not None and noted.isdecimal() else 0
+    def noted(self, what: str) -> int | None:
+        """Return a number that was noted last; None where none was, or what is there is none.
 
-    def note_late_rows(self, count: int) -> None:
-        """Note how many rows have come too late since the checkpoint began."""
-        self.directory.write_text(_LATE_ROWS, str(count))
+        Args:
+            what: `LATE_ROWS`; of a generation its name, a slash, and `NEWEST_EVENT` or `BOUND_AFTER`.
+        """
+        text = self.directory.read_text(what)
+        return int(text) if text is not None and text.isdecimal() else None
+
+    def note(self, what: str, number: int) -> None:
+        """Note a number, not negative; see `noted`."""
+        self.directory.write_text(what, str(number))
 
     def delete_earlier_versions(self, delete_results: Callable[[], None]) -> None:
         """Delete what is left of earlier versions of the store, now that this one has caught up.

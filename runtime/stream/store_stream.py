@@ -26,7 +26,7 @@ from runtime.spark.session import translated
 from runtime.stream.choice import Choice
 from runtime.stream.dead_letters import DeadLetters
 from runtime.stream.failures import Failures
-from runtime.stream.generations import Driver
+from runtime.stream.generations import BOUND_AFTER, LATE_ROWS, NEWEST_EVENT, Driver
 from runtime.stream.pass_over import PassOver
 from runtime.stream.plan import Next, Plan
 from runtime.stream.settings import StreamSettings
@@ -40,6 +40,7 @@ from runtime.stream.upkeep import Care, Upkeep
 from runtime.stream.warm_up import WarmUp
 from runtime.stream.watched_topics import WatchedTopics
 from runtime.stream.work import Work, newest_of
+from runtime.windows import Session
 
 logger = logging.getLogger(__name__)
 
@@ -88,6 +89,7 @@ class StoreStream:
         self._newest_looked_up = 0
         self._stream_time = StreamTime(settings.spark.kafka, care.store)
         self._newest_ms: int | None = None
+        self._is_noted = False
         self.topics = WatchedTopics(
             settings.spark.kafka, settings.topology, care.store, stop, self.check_stop, self.wait_for
         )
@@ -182,12 +184,24 @@ class StoreStream:
         while True:
             work = self._choice.take(plan)
             self._update(generation=work.generation.number)
-            if self._store.final:
-                # Nobody else can tell, later, which rows lack a record: verification asks how many may.
-                self._update(late=max(self._status.late, work.generations.late_rows()))
-            self._newest_ms = work.generation.stream_ms
+            self._begin_with_notes(work)
             plan = self._run_generation(work, planned=plan is not None)
             self.to(StreamState.STARTING)
+
+    def _begin_with_notes(self, work: Work) -> None:
+        """Take what is noted of event time beside the checkpoint, where a store has any."""
+        store, generations, of = self._store, work.generations, work.generation.name
+        self._newest_ms = work.generation.stream_ms
+        if store.final:
+            # Nobody else can tell, later, which rows lack a record: verification asks how many may.
+            self._update(late=max(self._status.late, generations.noted(LATE_ROWS) or 0))
+            self._note_newest(generations.noted(f"{of}/{NEWEST_EVENT}"))
+        if store.window is not None:
+            self._stream_time.begin(generations.noted(f"{of}/{BOUND_AFTER}"))
+            self._is_noted = False
+
+    def _note_newest(self, newest_ms: int | None) -> None:
+        self._newest_ms = max(newest_ms or 0, self._newest_ms or 0) or None
 
     def _run_generation(self, work: Work, *, planned: bool) -> Plan:
         """Catch up and go on from there, until another generation has to begin; return why.
@@ -375,7 +389,14 @@ class StoreStream:
                 f"batch {report.batch} ended at {report.positions}, the checkpoint says {committed}"
             )
         self._stream_time.note(report.watermark_ms)
-        self._newest_ms = max(report.newest_ms or 0, self._newest_ms or 0) or None
+        window, of = self._store.window, work.generation.name
+        if window is not None and self._stream_time.is_of_now and not self._is_noted:
+            work.generations.note(f"{of}/{BOUND_AFTER}", window.late_ms)
+            self._is_noted = True
+        self._note_newest(report.newest_ms)
+        if isinstance(window, Session) and self._newest_ms and self._status.state is StreamState.CATCHING_UP:
+            # Another process may come to end the sessions of what is read.
+            work.generations.note(f"{of}/{NEWEST_EVENT}", self._newest_ms)
         self._failures.committed()
         self._spark.works(self.name)
         status = self._status
@@ -391,7 +412,7 @@ class StoreStream:
             keeps_failing=False,
         )
         if report.late and self._store.final:
-            work.generations.note_late_rows(self._status.late)
+            work.generations.note(LATE_ROWS, self._status.late)
         self.wait_for(None)
 
     def tell_stream_time(self, work: Work) -> None:

@@ -31,6 +31,9 @@ class StreamTime:
     Args:
         kafka: how to connect.
         store: whose topic it is told on; of a store without windows nothing is told.
+
+    Attributes:
+        is_of_now: whether Spark's bound stands as far behind the newest event as the store is declared now.
     """
 
     def __init__(self, kafka: KafkaConnection, store: Store) -> None:
@@ -39,13 +42,32 @@ class StreamTime:
         self._told: int | None = None
         self._now: int | None = None
         self._due_at_s = 0.0
+        self._stands_at: int | None = None
+        self.is_of_now = True
+
+    def begin(self, after_ms: int | None) -> None:
+        """Begin with a checkpoint.
+
+        Args:
+            after_ms: how far behind the newest event Spark's bound stands in it, in milliseconds, as the store was
+                declared then; None where it has none yet. Of another declaration than today's nobody knows how far
+                events have come before the bound moves.
+        """
+        self._stands_at = None
+        self.is_of_now = self._store.window is None or after_ms in (None, self._store.window.late_ms)
 
     def note(self, watermark_ms: int | None) -> None:
         """Take note of Spark's event-time bound in a batch, in milliseconds from 1970."""
         window = self._store.window
         # While a backlog is read there is none, which Spark says as a time of long ago.
-        if window is not None and watermark_ms is not None and watermark_ms > 0:
-            self._now = max(watermark_ms + window.late_ms, self._now or 0)
+        if window is None or watermark_ms is None or watermark_ms <= 0:
+            return
+        if not self.is_of_now:
+            self._stands_at = watermark_ms if self._stands_at is None else self._stands_at
+            if watermark_ms == self._stands_at:
+                return
+            self.is_of_now = True
+        self._now = max(watermark_ms + window.late_ms, self._now or 0)
 
     def tell(self, partitions: int) -> None:
         """Tell what was noted, when it is news and some seconds have gone by.
@@ -67,7 +89,7 @@ class StreamTime:
         producer = AIOKafkaProducer(**self._kafka.for_aiokafka(), acks="all", request_timeout_ms=_REQUEST_TIMEOUT_MS)
         try:
             await producer.start()
-            headers = stream_time_headers(stream_ms)
+            headers = stream_time_headers(stream_ms, self._store.version)
             sent = [
                 await producer.send(self._store.topic, None, key=STREAM_TIME_KEY, partition=partition, headers=headers)
                 for partition in range(partitions)

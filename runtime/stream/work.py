@@ -188,7 +188,7 @@ class Work:
         rows = self.results.in_windows(rows, late_ms)
         # What is read again before the seed is passed was counted when it came.
         if seed is None and (let_go := self.results.let_go) is not None:
-            rows = rows.observe(LATE, F.count_if(let_go & has_key(self.store)).alias("late"))
+            rows = rows.observe(LATE, F.count_if(let_go).alias("late"))
         rows = self.results.alive(rows)
         return self.results.parts(rows if seed is None else self.results.uncovered(rows, seed))
 
@@ -268,7 +268,7 @@ class Work:
 
         def told(records: DataFrame) -> int | None:
             with translated():
-                return told_stream_ms(records)
+                return told_stream_ms(self.store, records)
 
         return with_published(self.spark, self.store.topic, told)
 

@@ -92,6 +92,12 @@ def words_in_tumbling_windows(name: str) -> Topology:
     return replace(topology, pace="1 second", stores=[replace(topology.stores[0], window=window)])
 
 
+def words_in_windows_kept_longer(name: str) -> Topology:
+    """Return the same in windows that are kept for another hour."""
+    topology = words_in_windows(name)
+    return replace(topology, stores=[replace(topology.stores[0], window=replace(WORDS_WINDOW, keep="1 hour"))])
+
+
 def words_in_longer_windows(name: str) -> Topology:
     """Return the same in windows of another length."""
     topology = words_in_windows(name)

@@ -77,6 +77,9 @@ def test_sessions_are_exact_live_and_after_a_restart_and_when_the_checkpoint_is_
         # What waited has been read: nothing else has to come for the sessions that have ended.
         assert scene.rows() == ended(scene.events)
         assert len(scene.rows()) == 3
+        # Who is killed before they are written finds how far it was read.
+        (noted,) = checkpoint.rglob("newest-event")
+        assert int(noted.read_text()) == max(each.at_ms for each in scene.events)
         # Sessions that are open go on, also with an event that is late, but not too late.
         scene.send(("a", 1020), ("b", 1005), ("c", 1030), partition=1)
         scene.send(("c", 1075), partition=0)

@@ -7,6 +7,7 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -110,7 +111,7 @@ def test_windows_are_exact_when_partitions_are_days_apart_and_the_checkpoint_is_
 
 @pytest.mark.system
 def test_no_window_is_late_when_the_first_batch_of_a_backlog_is_read_again(broker: Broker, tmp_path: Path) -> None:
-    scene = Scene(broker, "again", tmp_path, interval_s=600)
+    scene = Scene(broker, "read-again", tmp_path, interval_s=600)
     for partition, days in enumerate([0, 3, 1]):
         scene.send(15, back_ms=days * _DAY_MS, partition=partition)
     with running(scene.stream) as stream:
@@ -125,6 +126,36 @@ def test_no_window_is_late_when_the_first_batch_of_a_backlog_is_read_again(broke
         scene.until_counted()
         stream.until_running()
         assert stream.status["generation"] == 2
+        stream.stop()
+
+
+@pytest.mark.system
+def test_windows_that_are_kept_for_longer_move_no_time(broker: Broker, tmp_path: Path) -> None:
+    scene = Scene(broker, "longer", tmp_path)
+    with running(scene.stream) as stream:
+        stream.until_running()
+        scene.send(10)
+        began_ms = int(time.time() * 1000)
+        wait_until(lambda: scene.stream_ms > began_ms - 8_000, "stream time is told")
+        stream.stop()
+    told_ms = scene.stream_ms
+    longer = replace(scene.stream, topology="tests.drivers.word_topologies:words_in_windows_kept_longer")
+    with running(longer) as stream:
+        stream.until_running()
+        for _ in range(3):
+            # A batch after the other: Spark's bound stands where it stood until an hour has gone by.
+            done = stream.status["events"]
+            scene.send(1)
+            stream.until(lambda status, done=done: status["events"] > done, "a batch has ended")  # type: ignore[misc]
+        scene.until_counted()
+        assert scene.stream_ms == told_ms
+        stream.stop()
+    with running(scene.stream) as stream:
+        stream.until_running()
+        scene.send(10)
+        wait_until(lambda: scene.stream_ms > told_ms, "stream time is told again")
+        assert scene.stream_ms <= int(time.time() * 1000)
+        scene.until_counted()
         stream.stop()
 
 

@@ -141,6 +141,20 @@ def test_a_new_generation_passes_over_what_is_published_and_what_had_come_too_la
     assert found[WindowKey("a", EPOCH_MS + 190_000)].values["count"] == 2, "an open session has all of its events"
 
 
+def test_a_new_generation_has_what_began_another_session_in_the_gap_of_one_that_is_published(spark: Spark) -> None:
+    published = [Event("a", 95_000), Event("b", 136_000)]
+    first = StoreOnFrames(spark.session, TOPOLOGY)
+    made = list(written(STORE, first.records(records([*published, Event("b", 200_000)])))[0])
+    made = [each for each in made if each[0].startswith(b"a@")]
+    again = StoreOnFrames(spark.session, TOPOLOGY, generation=2, stream_ms=EPOCH_MS + 136_000)
+    again.seed = again.seed_of(made)
+    # It came in time, behind the last event of the session and before its end, when that was published.
+    since = [Event("a", 120_000), Event("a", 145_000)]
+    found = again.results(records([*published, *since, Event("b", 300_000)]))
+    of_a = {key.start_ms - EPOCH_MS: each.values["count"] for key, each in found.items() if key.key == "a"}
+    assert of_a == {120_000: 2}
+
+
 def result(count: int, generation: int, end: str = "2026-11-25T09:00:00.000Z", version: int = 1) -> Result:
     return Result(Made(generation, version), {"windowEnd": end, "count": count})
 

@@ -15,7 +15,7 @@ from runtime import Count, Hopping, Key, Session, Store, Text, Tumbling
 from runtime.errors import CheckpointUnusable, DeclarationError, QueryFailed
 from runtime.spark.checkpoint import CheckpointDirectory
 from runtime.spark.session import Spark, read_parquet
-from runtime.stream.generations import Generation, Generations, Origin, delete_unnamed
+from runtime.stream.generations import LATE_ROWS, Generation, Generations, Origin, delete_unnamed
 from runtime.stream.work import write
 
 STORE = Store("counts-store", "counts", Key("text", Text), {"count": Count()})
@@ -47,6 +47,16 @@ def test_another_origin_needs_another_generation(wanted: Origin, reason: str | N
 def test_a_lattice_does_not_depend_on_how_many_partitions_the_source_has() -> None:
     lattice = replace(ORIGIN, source_partitions=None)
     assert lattice.difference(lattice) is None
+
+
+def test_a_number_is_noted_beside_the_checkpoint(spark: Spark, tmp_path: Path) -> None:
+    generations = Generations(CheckpointDirectory(spark.session, tmp_path.as_uri()), STORE)
+    assert generations.noted(LATE_ROWS) is None
+    for number in (0, 7, 1_795_622_400_000):
+        generations.note(LATE_ROWS, number)
+        assert generations.noted(LATE_ROWS) == number
+    generations.directory.write_text(LATE_ROWS, "seven")
+    assert generations.noted(LATE_ROWS) is None
 
 
 @pytest.mark.parametrize("seeded", [True, False])
