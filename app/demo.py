@@ -113,6 +113,8 @@ async def _all_is_served(service: Service, settings: Settings) -> None:
         SetupError: the stream failed again and again.
     """
     while (status := service.stream_status) is None or status.state is not StreamState.RUNNING:
+        if service.refusal is not None:
+            raise service.refusal
         failed, reason = service.stream_failures()
         if failed >= _TRIES and reason:
             raise SetupError(f"the stream failed {failed} times, the last time for this", reason)

@@ -34,8 +34,15 @@ _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}")
 _TOPIC: Final = re.compile(r"(?!\.\.?$)[A-Za-z0-9._-]{1,200}")
 _COLUMN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 
+_SPELLED: Final = {
+    _NAME: "a letter, then letters, digits, _ or -, 100 at most",
+    _TOPIC: "letters, digits, ., _ or -, 200 at most",
+    _COLUMN: "a letter or _, then letters, digits or _, 100 at most",
+}
+
 _RESERVED: Final = re.compile(r"(?i)at|made|values|(__|made_|part_).*")
 """Names of the runtime's own columns beside a key."""
+_RESERVED_BESIDE_VALUES: Final = re.compile(r"(?i)(__|made_|part_).*")
 
 _LONGEST_PACE_S: Final = 3600
 
@@ -135,7 +142,7 @@ class Json:
     optional: Collection[str] = ()
 
     def __post_init__(self) -> None:
-        if not self.fields:
+        if not _is_mapping(self.fields):
             raise DeclarationError('Json has no fields: name at least one, as in Json({"user": Text})')
         for name, of_type in self.fields.items():
             _check_source_column(name, "a field of Json")
@@ -150,6 +157,8 @@ class Json:
         for name in self.optional:
             if name not in self.fields:
                 raise DeclarationError(f"optional of Json names {name}, which is none of its fields: give it a type")
+        # Whether two are alike is not a matter of how it was written.
+        object.__setattr__(self, "optional", tuple(self.optional))
 
     @property
     def columns(self) -> Mapping[str, str]:
@@ -181,13 +190,20 @@ class Stream:
 
     def __post_init__(self) -> None:
         _check(_TOPIC, self.topic, "the topic of a Stream")
+        if isinstance(self.format, type) or not hasattr(self.format, "judge"):
+            raise DeclarationError(
+                f'the format of stream {self.topic} is {self.format!r}: give PlainText() or Json({{"user": Text}})'
+            )
+        _check_partitions(self.partitions, f"stream {self.topic}")
         if self.key is not None:
+            _check_key(self.key, f"stream {self.topic}")
             _check_one_part(self.key, f"stream {self.topic}")
             _check_source_column(self.key.name, f"the key of stream {self.topic}")
             if self.key.name in self.format.columns:
                 raise DeclarationError(
                     f"stream {self.topic} has a column {self.key.name}, as its key: give the key another name"
                 )
+            _check_case((self.key.name, *self.format.columns), f"columns of stream {self.topic}")
 
     @property
     def columns(self) -> Mapping[str, str]:
@@ -238,6 +254,12 @@ class Table:
 
     def __post_init__(self) -> None:
         _check(_TOPIC, self.topic, "the topic of a Table")
+        _check_key(self.key, f"table {self.topic}")
+        _check_partitions(self.partitions, f"table {self.topic}")
+        if not isinstance(self.fields, Mapping):
+            raise DeclarationError(
+                f'the fields of table {self.topic} are {self.fields!r}: name them with types, as in {{"name": Text}}'
+            )
         _check_one_part(self.key, f"table {self.topic}")
         for name in (self.key.name, *self.fields):
             _check(_COLUMN, name, f"a column of table {self.topic}")
@@ -293,7 +315,11 @@ class Joined:
         if types[0] != types[1]:
             raise DeclarationError(f"{self._said} on {self.on}, which is {' and '.join(types)}: give it one type")
         if twice := (self.left.columns.keys() & self.right.columns.keys()) - {self.on}:
-            raise DeclarationError(f"{self._said} with column {min(twice)} in both: give one of them another name")
+            raise DeclarationError(
+                f"{self._said} with column {min(twice)} in both: leave the field out of one stream's Json, or have its"
+                " producer name it otherwise"
+            )
+        _check_case([*self.left.columns, *self.right.columns.keys() - {self.on}], f"columns of {self._said}")
         check_lengths(f"{self._said} with", self, ("within", "grace"))
 
     @property
@@ -392,6 +418,10 @@ class Store:
     def __post_init__(self) -> None:
         _check(_NAME, self.name, "the name of a Store")
         _check(_TOPIC, self.topic, f"the topic of store {self.name}")
+        _check_key(self.key, f"store {self.name}")
+        _check_partitions(self.partitions, f"store {self.name}")
+        self._check_functions()
+        self._check_numbers()
         for column in self.key.columns:
             _check(_COLUMN, column.name, f"the key of store {self.name}")
             if _RESERVED.fullmatch(column.name):
@@ -412,11 +442,37 @@ class Store:
         if self.limits is not None and self.show is None:
             raise DeclarationError(f"store {self.name} has limits and no show: only what show returns can be a list")
 
+    def _check_functions(self) -> None:
+        if self.rows is not None and not _takes(self.rows, least=1):
+            raise DeclarationError(
+                f"rows of store {self.name} is {self.rows!r}: give a function of the source's DataFrame, and of tables"
+            )
+        if self.show is not None and not _takes(self.show, least=2, most=2):
+            raise DeclarationError(
+                f"show of store {self.name} is {self.show!r}: give a function of two parameters, a row and the tables"
+            )
+
+    def _check_numbers(self) -> None:
+        for name, number in (("version", self.version), ("records_per_batch", self.records_per_batch)):
+            if number is not None and not _is_positive(number):
+                raise DeclarationError(f"{name} of store {self.name} is {number!r}: give a whole number from 1 on")
+        if self.limits is not None and not 1 <= self.limits.default <= self.limits.most:
+            raise DeclarationError(
+                f"limits of store {self.name} are {self.limits}: give a default from 1 on, and as many at most or more"
+            )
+
     def _check_fields(self, values: Mapping[str, Value]) -> None:
-        if not values:
-            raise DeclarationError(f'store {self.name} has no values: name at least one, as in {{"count": Count()}}')
-        for name in values:
+        if not _is_mapping(values):
+            said = "has no values" if not values else f"has the values {values!r}"
+            raise DeclarationError(f'store {self.name} {said}: name at least one, as in {{"count": Count()}}')
+        for name, value in values.items():
             _check(_COLUMN, name, f"a value of store {self.name}")
+            if not isinstance(value, Value):
+                raise DeclarationError(f"value {name} of store {self.name} is {value!r}: give a value, as Count()")
+            if _RESERVED_BESIDE_VALUES.fullmatch(name):
+                raise DeclarationError(
+                    f"store {self.name} has a value {name}, a column of the runtime's own: give it another name"
+                )
             if name.lower() in {column.name.lower() for column in self.key.columns}:
                 raise DeclarationError(f"store {self.name} has a value {name}, as its key: give it another name")
         _check_case(values, f"values of store {self.name}")
@@ -431,8 +487,10 @@ class Store:
             raise DeclarationError(f"store {self.name} has sessions and {self.values!r}: give its values names")
         if self.key.parts:
             raise DeclarationError(f"store {self.name} has windows and a key of two parts: give it one of both")
-        for name in {WINDOW_START, WINDOW_END} & {self.key.name, *self.record.columns, *self._names}:
-            raise DeclarationError(f"store {self.name} has a column {name}, as its windows: give it another name")
+        own = {WINDOW_START.lower(), WINDOW_END.lower()}
+        for name in (self.key.name, *self.record.columns, *self._names):
+            if name.lower() in own:
+                raise DeclarationError(f"store {self.name} has a column {name}, as its windows: give it another name")
         if self.limits is not None:
             raise DeclarationError(f"store {self.name} has a window and limits: the row of a window cannot be a list")
 
@@ -522,6 +580,10 @@ class Topology:
 
     def __post_init__(self) -> None:
         _check(_NAME, self.name, "the name of a Topology")
+        if not isinstance(self.source, (Stream, Joined)):
+            _check_list(self.source, Stream, f"the source of topology {self.name}")
+        _check_list(self.stores, Store, f"the stores of topology {self.name}")
+        _check_list(self.tables, Table, f"the tables of topology {self.name}")
         self._check_sources()
         if not self.stores:
             raise DeclarationError(f"topology {self.name} has no stores: declare at least one")
@@ -598,7 +660,7 @@ class Topology:
 
     def joined(self, store: Store) -> dict[str, Table]:
         """Return the tables that `rows` of a store is given, by the name of the parameter."""
-        by_parameter = {re.sub(r"[^A-Za-z0-9]", "_", table.topic): table for table in self.tables}
+        by_parameter = {_parameter(table): table for table in self.tables}
         return {name: by_parameter[name] for name in store.joined}
 
     @property
@@ -632,6 +694,10 @@ class Topology:
                 f"topology {self.name} has a store or table {name}, as what stands beside them in the state directory:"
                 " give it another name"
             )
+        parameters = [_parameter(table) for table in self.tables]
+        for name in _repeated(parameters):
+            both = " and ".join(table.topic for table in self.tables if _parameter(table) == name)
+            raise DeclarationError(f"tables {both} are both parameter {name} of rows: give one topic another name")
         if len({store.partitions for store in self.stores}) > 1:
             said = ", ".join(f"{store.name} {store.partitions}" for store in self.stores)
             raise DeclarationError(
@@ -645,7 +711,7 @@ class Topology:
             )
 
     def _check_store(self, store: Store) -> None:
-        known = {re.sub(r"[^A-Za-z0-9]", "_", table.topic) for table in self.tables}
+        known = {_parameter(table) for table in self.tables}
         for name in store.joined:
             if name not in known:
                 there = ", ".join(sorted(known)) or "none"
@@ -664,7 +730,7 @@ class Topology:
             self._check_joined(store)
         if store.rows is None:
             columns = self.columns
-            of_key = dict.fromkeys((column.name for column in store.key.columns), "")
+            of_key = {column.name: column.type.spark for column in store.key.columns}
             for name, wanted in {**of_key, **store.record.columns}.items():
                 if name not in columns:
                     there = ", ".join(columns)
@@ -725,6 +791,11 @@ class Topology:
         return store if same else replace(store, values=values, of_join=of_join)
 
 
+def _parameter(table: Table) -> str:
+    """Return the parameter of `rows` that a table is given as."""
+    return re.sub(r"[^A-Za-z0-9]", "_", table.topic)
+
+
 def _type_of(spark: str) -> ColumnType | None:
     """Return the type that Spark calls so, None when it is none of a declaration's."""
     of_decimal = re.fullmatch(rf"decimal\({FIELD_DIGITS},([0-9]+)\)", spark)
@@ -745,7 +816,46 @@ def _check_one_part(key: Key, what: str) -> None:
 
 def _check(pattern: re.Pattern[str], text: object, what: str) -> None:
     if not isinstance(text, str) or pattern.fullmatch(text) is None:
-        raise DeclarationError(f"{what} is {text!r}: it has to match {pattern.pattern}")
+        raise DeclarationError(f"{what} is {text!r}: it has to be {_SPELLED[pattern]}")
+
+
+def _check_key(key: object, what: str) -> None:
+    if not isinstance(key, Key):
+        raise DeclarationError(f'the key of {what} is {key!r}: name a column and its type, as in Key("user", Text)')
+
+
+def _check_partitions(count: object, what: str) -> None:
+    if not _is_positive(count):
+        raise DeclarationError(f"partitions of {what} is {count!r}: give a whole number from 1 on")
+
+
+def _check_list(given: object, of: type, what: str) -> None:
+    """Refuse what is no list of such values; one alone, above all."""
+    if not isinstance(given, Sequence) or isinstance(given, str) or not all(isinstance(each, of) for each in given):
+        raise DeclarationError(f"{what} is {given!r}: give a list, as in [{of.__name__}(…)]")
+
+
+def _is_mapping(given: object) -> bool:
+    return isinstance(given, Mapping) and bool(given)
+
+
+def _is_positive(number: object) -> bool:
+    return type(number) is int and number >= 1
+
+
+def _takes(function: object, *, least: int, most: int | None = None) -> bool:
+    """Return whether something can be called with so many arguments by their place; also where nobody can tell."""
+    if not callable(function):
+        return False
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:
+        return True
+    placed = [each for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
+    if any(each.kind is each.VAR_POSITIONAL for each in parameters):
+        return True
+    needed = [each for each in placed if each.default is each.empty]
+    return len(placed) >= least and (most is None or len(needed) <= most)
 
 
 def _check_case(names: Iterable[str], what: str) -> None:

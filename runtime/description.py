@@ -120,7 +120,9 @@ def _way(topology: Topology, store: Store, number: int) -> Iterator[Node]:
     nth = f" {number + 1}" if len(topology.stores) > 1 else ""
     key = store.key.name
     if store.rows is not None:
-        yield Node(f"make rows{nth}", "step", store.rows.__name__, _first_line(store), number, store.rows.__name__)
+        # What is callable need not have a name, such as what `functools.partial` makes.
+        name = getattr(store.rows, "__name__", "rows")
+        yield Node(f"make rows{nth}", "step", name, _first_line(store), number, name)
     of = _of(store)
     if store.of_join:
         text = f"by {key}, one of each two, which the copies merge: {_values(store)}"

@@ -222,6 +222,10 @@ class Key:
     type: KeyType
     parts: tuple[Key, ...] = field(default=(), repr=False)
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.type, KeyType):
+            raise DeclarationError(f"the key {self.name} is of {self.type!r}: give it Text or Int64")
+
     def __truediv__(self, other: Key) -> Key:
         """Return the key that these two are together."""
         types = (self.type, other.type)

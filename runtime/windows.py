@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from types import MappingProxyType
@@ -206,6 +206,7 @@ class Hopping(EqualWindows):
 
     size: str
     every: str
+    _: KW_ONLY
     keep: str = "1 day"
     grace: str = NO_GRACE
 
@@ -224,6 +225,7 @@ class Tumbling(EqualWindows):
     """
 
     size: str
+    _: KW_ONLY
     keep: str = "1 day"
     grace: str = NO_GRACE
 
@@ -266,6 +268,7 @@ class Session(Windows):
     """
 
     gap: str
+    _: KW_ONLY
     keep: str = "1 day"
     grace: str = NO_GRACE
 

@@ -43,7 +43,7 @@ from runtime.copies.materializer import Materializer
 from runtime.copies.producer import ResultProducer
 from runtime.copies.republisher import Republisher
 from runtime.declaration import Topology
-from runtime.errors import LeaderboardError
+from runtime.errors import DeclarationError, LeaderboardError
 from runtime.kafka.topics import create_missing, outputs_of
 from runtime.serving.views import by_key, parts_of, rankings_of, tables_of, views_of
 from runtime.spark.native_libraries import directory_for_libraries
@@ -156,6 +156,17 @@ class Service:
     def stream_failures(self) -> tuple[int, str]:
         """Return how often the stream has failed here, and why it does now; empty while it does not."""
         return self._stream.failures()
+
+    async def refused(self) -> DeclarationError:
+        """Wait until the stream finds here that the topology cannot run as it is declared; return why."""
+        while (error := self.refusal) is None:
+            await asyncio.sleep(_READY_EVERY_S)
+        return error
+
+    @property
+    def refusal(self) -> DeclarationError | None:
+        """Why the topology cannot run as it is declared, when the stream has found that here."""
+        return self._stream.refused
 
     def not_ready(self) -> str | None:
         """Return why the instance should get no traffic, or None."""
@@ -347,8 +358,13 @@ async def _serve(settings: Settings, application: Application, *, ends_with_inpu
     stop = stop_signal()
     if ends_with_input:
         stop_at_end_of_input(stop)
+    stopped, refused = asyncio.create_task(stop.wait()), asyncio.create_task(service.refused())
     try:
         await service.start()
-        await stop.wait()
+        await asyncio.wait((stopped, refused), return_when=asyncio.FIRST_COMPLETED)
     finally:
         await service.stop()
+        stopped.cancel()
+        refused.cancel()
+    if refused.done() and not refused.cancelled():
+        raise refused.result()

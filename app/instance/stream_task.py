@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from runtime.errors import LeaderboardError
+from runtime.errors import DeclarationError, LeaderboardError
 from runtime.stream.failures import KEEPS_AFTER_S
 
 if TYPE_CHECKING:
@@ -88,6 +88,11 @@ class StreamTask:
     def lost_its_jvm(self) -> bool:
         """Return whether the stream, which has worked here, stands still without a JVM for the first time."""
         return self._running is not None and self._running.lost_its_jvm
+
+    @property
+    def refused(self) -> DeclarationError | None:
+        """Why the topology cannot run as it is declared, when the stream has found that here."""
+        return None if self._running is None else self._running.refused
 
     def superseded(self) -> bool:
         """Return whether the stream stands still here since another driver works on its checkpoint."""

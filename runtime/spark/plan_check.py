@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import json
 import re
+import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, permutations
+from pathlib import Path
 from typing import Any, Final
 
+from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException
+from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from runtime.declaration import DeclarationError, Store, Topology
+from runtime.declaration import DeclarationError, Rows, Store, Topology
 from runtime.rows import DISTINCT
 from runtime.spark.beside_value import column_of
 from runtime.spark.results import with_at
@@ -110,13 +114,29 @@ def check_declared(session: SparkSession, topology: Topology, store: Store) -> N
         name: _table(session, name, {column: of_type.spark for column, of_type in store.given(table).items()})
         for name, table in topology.joined(store).items()
     }
-    try:
-        rows = store.rows(source, **joined)
-    except AnalysisException as error:
-        said = str(error).partition("\n")[0]
-        raise DeclarationError(f"rows of store {store.name} cannot be planned: {said}") from error
+    rows = _made(store, store.rows, source, joined)
     _check_declared_plan(topology, store, _plan_of(rows))
     check_rows(store, rows)
+
+
+def _made(store: Store, make: Rows, source: DataFrame, joined: Mapping[str, DataFrame]) -> DataFrame:
+    """Return the rows that a declaration makes; what its code raises is an error of the declaration."""
+    of = f"rows of store {store.name}"
+    try:
+        rows = make(source, **joined)
+    except AnalysisException as error:
+        said = str(error).partition("\n")[0]
+        raise DeclarationError(f"{of} cannot be planned: {said}") from error
+    except (CapturedException, Py4JError, OSError):
+        # Spark has failed, or its JVM is gone.
+        raise
+    except Exception as error:
+        own = [each for each in traceback.extract_tb(error.__traceback__) if "pyspark" not in Path(each.filename).parts]
+        where = f"{own[-1].filename}, line {own[-1].lineno}"
+        raise DeclarationError(f"{of} cannot be made: {type(error).__name__}: {error} ({where}): mend it") from error
+    if not isinstance(rows, DataFrame):
+        raise DeclarationError(f"{of} are {type(rows).__name__} and no DataFrame: return what you select of the source")
+    return rows
 
 
 def _empty(session: SparkSession, columns: Mapping[str, str]) -> DataFrame:

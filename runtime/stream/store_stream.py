@@ -18,7 +18,7 @@ from typing import Any, Final, Never
 
 from pyspark.sql import DataFrame
 
-from runtime.errors import GenerationOutdated, LeaderboardError, QueryFailed, Superseded
+from runtime.errors import DeclarationError, GenerationOutdated, LeaderboardError, QueryFailed, Superseded
 from runtime.kafka.inspected import Judged
 from runtime.kafka.unreadable import may_be_of_a_record
 from runtime.spark.query import BatchReport, running
@@ -40,7 +40,7 @@ from runtime.stream.upkeep import Care, Upkeep
 from runtime.stream.warm_up import WarmUp
 from runtime.stream.watched_topics import WatchedTopics
 from runtime.stream.work import Work, newest_of
-from runtime.windows import Session
+from runtime.windows import Session, Windows
 
 logger = logging.getLogger(__name__)
 
@@ -61,6 +61,7 @@ class StoreStream:
 
     Attributes:
         superseded: whether another driver works on the checkpoint; it does nothing more.
+        refused: why the store cannot run as it is declared, when it cannot; it does nothing more.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class StoreStream:
         letters: DeadLetters | None,
     ) -> None:
         self.superseded = False
+        self.refused: DeclarationError | None = None
         self._settings = settings
         self._topology = settings.topology
         self._care = care
@@ -151,6 +153,12 @@ class StoreStream:
             # Whoever has the task now is told by the group; until this one is, it leaves the checkpoint alone.
             logger.error("the stream stopped: %s", error)
             self.superseded = True
+            self.to(StreamState.ERROR, error=str(error))
+            self._stop.wait()
+        except DeclarationError as error:
+            # No other try finds otherwise: whoever runs it has to end.
+            logger.error("the stream stopped: %s", error)
+            self.refused = error
             self.to(StreamState.ERROR, error=str(error))
             self._stop.wait()
         except LeaderboardError as error:
@@ -389,14 +397,9 @@ class StoreStream:
                 f"batch {report.batch} ended at {report.positions}, the checkpoint says {committed}"
             )
         self._stream_time.note(report.watermark_ms)
-        window, of = self._store.window, work.generation.name
-        if window is not None and self._stream_time.is_of_now and not self._is_noted:
-            work.generations.note(f"{of}/{BOUND_AFTER}", window.late_ms)
-            self._is_noted = True
         self._note_newest(report.newest_ms)
-        if isinstance(window, Session) and self._newest_ms and self._status.state is StreamState.CATCHING_UP:
-            # Another process may come to end the sessions of what is read.
-            work.generations.note(f"{of}/{NEWEST_EVENT}", self._newest_ms)
+        if self._store.window is not None:
+            self._note_times(work, self._store.window)
         self._failures.committed()
         self._spark.works(self.name)
         status = self._status
@@ -414,6 +417,16 @@ class StoreStream:
         if report.late and self._store.final:
             work.generations.note(LATE_ROWS, self._status.late)
         self.wait_for(None)
+
+    def _note_times(self, work: Work, window: Windows) -> None:
+        """Note beside the checkpoint what another process could not tell."""
+        of = work.generation.name
+        if self._stream_time.is_of_now and not self._is_noted:
+            work.generations.note(f"{of}/{BOUND_AFTER}", window.late_ms)
+            self._is_noted = True
+        if isinstance(window, Session) and self._newest_ms and self._status.state is StreamState.CATCHING_UP:
+            # Of what is read of a backlog the sessions have yet to be ended.
+            work.generations.note(f"{of}/{NEWEST_EVENT}", self._newest_ms)
 
     def tell_stream_time(self, work: Work) -> None:
         """Tell the copies how far the events have come, where the store has windows."""

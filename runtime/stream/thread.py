@@ -7,6 +7,7 @@ import threading
 from collections.abc import Mapping
 from typing import Final
 
+from runtime.errors import DeclarationError
 from runtime.stream.dead_letters import DeadLetters
 from runtime.stream.freshness import Freshness
 from runtime.stream.settings import StreamSettings
@@ -91,6 +92,11 @@ class StreamThread:
     def superseded(self) -> bool:
         """Whether another driver works on a checkpoint of it: it does nothing more there."""
         return any(stream.superseded for stream in self._streams)
+
+    @property
+    def refused(self) -> DeclarationError | None:
+        """Why the topology cannot run as it is declared, when the stream has found that; it does nothing more."""
+        return next((stream.refused for stream in self._streams if stream.refused is not None), None)
 
     @property
     def lost_its_jvm(self) -> bool:

@@ -15,11 +15,18 @@ from click.testing import CliRunner
 from app.cli import leaderboard
 from app.errors import SetupError
 from app.java.broker import Broker
-from tests.drivers.command import run_command
+from tests.drivers.command import OF_PYSPARK, run_command
 from tests.drivers.ports import free_port, free_ports
 from tests.waiting import UNHURRIED_S, wait_until
 
 COMMAND = [sys.executable, "-m", "app.cli"]
+
+
+@pytest.fixture(autouse=True)
+def no_variables_of_pyspark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session in the process of the tests leaves some in the environment, and commands would speak of them."""
+    for name in OF_PYSPARK:
+        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture(autouse=True)

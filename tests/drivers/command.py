@@ -8,8 +8,8 @@ import sys
 
 from tests.waiting import UNHURRIED_S
 
-# PySpark puts these into the process of the tests, and the command would speak of them.
-_OF_PYSPARK = ("SPARK_AUTH_SOCKET_TIMEOUT", "SPARK_BUFFER_SIZE")
+OF_PYSPARK = ("SPARK_AUTH_SOCKET_TIMEOUT", "SPARK_BUFFER_SIZE")
+"""What PySpark puts into the environment of the process of the tests: the command would speak of it."""
 
 
 def command(*arguments: str) -> list[str]:
@@ -19,7 +19,7 @@ def command(*arguments: str) -> list[str]:
 
 def environment(**settings: object) -> dict[str, str]:
     """Return what it finds in the environment: what a shell has, and settings by their names without the prefix."""
-    left_out = ("LEADERBOARD_", *_OF_PYSPARK)
+    left_out = ("LEADERBOARD_", *OF_PYSPARK)
     of_the_shell = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
     return of_the_shell | {f"LEADERBOARD_{name}": str(value) for name, value in settings.items()}
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from app.java.broker import Broker
 from runtime import Key, PlainText, Store, Stream, Text, Topology
 from runtime.results import merge, parse
 from runtime.spark.session import Spark
@@ -40,13 +41,15 @@ def names() -> dict[str, Any]:
     return found
 
 
-def leaderboard(directory: Path, *arguments: str, topology: str = "errors:ERRORS") -> subprocess.CompletedProcess[str]:
+def leaderboard(
+    directory: Path, *arguments: str, topology: str = "errors:ERRORS", **settings: str
+) -> subprocess.CompletedProcess[str]:
     """Run a command on a topology, by default the guide's, in a directory that has it."""
     return subprocess.run(
         [str(Path(sys.executable).parent / "leaderboard"), *arguments, "--topology", topology],
         check=False,
         cwd=directory,
-        env={**environment(), "TMPDIR": str(directory)},
+        env={**environment(), "TMPDIR": str(directory), **settings},
         capture_output=True,
         text=True,
         timeout=UNHURRIED_S,
@@ -63,6 +66,49 @@ def test_describe_plans_it_and_says_what_cannot_run(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (2, "")
     assert len(done.stderr.splitlines()) == 1, done.stderr
     assert "rows of store error-counts have an aggregate of their own (Deduplicate)" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "said"),
+    [
+        ("lines.select", "lines.selecct", "rows of store error-counts cannot be made: PySparkAttributeError"),
+        ("F.lower", "F.lowwer", "rows of store error-counts cannot be made: AttributeError"),
+    ],
+)
+def test_describe_says_where_rows_cannot_be_made(tmp_path: Path, right: str, wrong: str, said: str) -> None:
+    (tmp_path / "errors.py").write_text(blocks("python")[0].code.replace(right, wrong, 1))
+    done = leaderboard(tmp_path, "describe")
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1), done.stderr
+    assert said in done.stderr
+    assert "errors.py, line " in done.stderr
+
+
+def test_describe_says_that_rows_are_none(tmp_path: Path) -> None:
+    (tmp_path / "errors.py").write_text(blocks("python")[0].code.replace("    return ", "    made = ", 1))
+    done = leaderboard(tmp_path, "describe")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "rows of store error-counts are NoneType and no DataFrame: return what you select" in done.stderr
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("command", ["serve", "demo"])
+def test_what_cannot_run_ends_the_command(tmp_path: Path, broker: Broker, command: str) -> None:
+    (tmp_path / "errors.py").write_text(blocks("python")[0].code.replace("where(", "distinct().where("))
+    (tmp_path / "data" / "errors").mkdir(parents=True)
+    (tmp_path / "data" / "errors" / "log-lines.txt").write_text(blocks("text")[0].code)
+    settings = {
+        "LEADERBOARD_BOOTSTRAP_SERVERS": broker.bootstrap_servers,
+        "LEADERBOARD_PORT": str(free_port()),
+        "LEADERBOARD_STATE_DIR": str(tmp_path / "state"),
+        "LEADERBOARD_CHECKPOINT_URI": (tmp_path / "checkpoint").as_uri(),
+    }
+    if command == "serve":
+        loaded = leaderboard(tmp_path, "load", **settings)
+        assert loaded.returncode == 0, loaded.stderr
+    done = leaderboard(tmp_path, command, **settings)
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("leaderboard: rows of store error-counts have an aggregate of their own (Deduplicate)"), last
 
 
 @pytest.mark.system

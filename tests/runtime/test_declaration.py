@@ -12,8 +12,10 @@ import pytest
 from runtime import (
     REAL_TIME,
     Average,
+    Boolean,
     Count,
     Decimal,
+    Double,
     Int64,
     Json,
     Key,
@@ -26,7 +28,9 @@ from runtime import (
     Sum,
     Table,
     Text,
+    Timestamp,
     Topology,
+    Tumbling,
     Value,
 )
 from runtime.declaration import DeclarationError
@@ -47,6 +51,11 @@ def by_other_town(lines: Any, towns: Any) -> Any:
     return lines, towns
 
 
+def as_it_is(row: Any, tables: Any) -> Any:
+    """Show a row as it is."""
+    return row
+
+
 def store(name: str = "counts-store", topic: str = "counts", **others: Any) -> Store:
     return Store(name, topic, **{"key": Key("text", Text), "values": {"count": Count()}, **others})
 
@@ -56,7 +65,7 @@ def topology(*stores: Store, **others: Any) -> Topology:
 
 
 REFUSED: list[tuple[Callable[[], object], str]] = [
-    (lambda: Topology("", LINES, [store()]), "the name of a Topology is '': it has to match"),
+    (lambda: Topology("", LINES, [store()]), "the name of a Topology is '': it has to be a letter, then letters"),
     (lambda: Topology("a b", LINES, [store()]), "the name of a Topology is 'a b'"),
     (lambda: Topology(7, LINES, [store()]), "the name of a Topology is 7"),  # type: ignore[arg-type]
     (lambda: Topology("t", LINES, []), "topology t has no stores: declare at least one"),
@@ -99,6 +108,60 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
         "fields of Json are id and Id, which are one name to Spark: give one",
     ),
     (lambda: store(limits=Limits(3, 10)), "store counts-store has limits and no show"),
+    (
+        lambda: store(limits=Limits(30, 10), show=as_it_is),
+        r"limits of store counts-store are Limits\(default=30, most=10\): give a default from 1 on",
+    ),
+    # What is of another kind than it has to be.
+    *(
+        (lambda kind=kind: Key("amount", kind), "the key amount is of .*: give it Text or Int64")
+        for kind in (Decimal(2), Double, Boolean, Timestamp, str)
+    ),
+    *(
+        (
+            lambda key=key: store(key=key),
+            r"the key of store counts-store is .*: name a column and its type, as in Key\(",
+        )
+        for key in ("text", ["text"], None)
+    ),
+    (lambda: Table("towns", "id", {"name": Text}), "the key of table towns is 'id': name a column"),  # type: ignore[arg-type]
+    (lambda: Table("towns", Key("id", Int64), [Text]), "the fields of table towns are .*: name them with types"),  # type: ignore[arg-type]
+    (lambda: Stream("lines", PlainText), "the format of stream lines is .*: give PlainText"),  # type: ignore[arg-type]
+    (lambda: Stream("lines", "json"), "the format of stream lines is 'json': give PlainText"),  # type: ignore[arg-type]
+    (lambda: Json(["text"]), "Json has no fields: name at least one"),  # type: ignore[arg-type]
+    (lambda: store(values=Count()), r"store counts-store has the values Count\(.*name at least one, as in"),
+    (lambda: store(values={"count": Count}), "value count of store counts-store is .*: give a value, as Count"),
+    (lambda: topology(source="lines"), r"the source of topology lines-counted is 'lines': give a list, as in \[Stream"),
+    (lambda: topology(stores=store()), r"the stores of topology lines-counted is .*: give a list, as in \[Store"),
+    (lambda: topology(tables=TOWNS), r"the tables of topology lines-counted is .*: give a list, as in \[Table"),
+    (lambda: store(rows="text"), "rows of store counts-store is 'text': give a function of the source's DataFrame"),
+    (lambda: store(rows=lambda: LINES), "rows of store counts-store is .*: give a function"),
+    *(
+        (lambda show=show: store(show=show), "show of store counts-store is .*: give a function of two parameters")
+        for show in ("row", lambda row: row, lambda *, row: row)
+    ),
+    *(
+        (lambda name=name, number=number: store(**{name: number}), f"{name} of store counts-store is .*: give a whole")
+        for name, number in (("version", 0), ("version", "2"), ("partitions", 0), ("records_per_batch", 0))
+    ),
+    (lambda: Stream("lines", PlainText(), 0), "partitions of stream lines is 0: give a whole number from 1 on"),
+    (lambda: Stream("lines", Json({"ID": Text}), key=Key("id", Text)), "columns of stream lines are id and ID"),
+    (
+        lambda: store(values={"made_events": Count()}),
+        "store counts-store has a value made_events, a column of the runtime's own: give it another name",
+    ),
+    (
+        lambda: store(values={"windowstart": Count()}, window=Tumbling("1 hour")),
+        "store counts-store has a column windowstart, as its windows: give it another name",
+    ),
+    (
+        lambda: topology(tables=[TOWNS, Table("big.towns", Key("id", Int64), {"name": Text})]),
+        r"tables big-towns and big\.towns are both parameter big_towns of rows: give one topic another name",
+    ),
+    (
+        lambda: topology(store(key=Key("text", Int64))),
+        "store counts-store wants column text as bigint, and lines has it as string: leave its type to the source",
+    ),
     *(
         (lambda pace=pace: topology(pace=pace), f"has pace {pace!r}: give REAL_TIME, or from")
         for pace in ("", "0 seconds", "2 hours", "1 day", "1s", "01 seconds", "9999 minutes", 1, None)

@@ -180,7 +180,7 @@ def declared(join: Joined | None = None, pace: str = "1 second", **attributes: A
         ),
         (
             lambda: Joined(A, Stream("b", Json({"on": Text, "x": Text})), on="on", within="1 minute"),
-            r"joined with column x in both: give one of them another name",
+            r"joined with column x in both: leave the field out of one",
         ),
         (lambda: declared(Joined(A, A, on="on", within="1 minute")), r"joined with column x in both"),
         (

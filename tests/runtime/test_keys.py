@@ -127,7 +127,7 @@ def _ranked(key: Key = PAIRS["numbers"], first_in: str | None = None) -> Topolog
 REFUSED = {
     "two texts": (lambda: Key("a", Text) / Key("b", Text), "an Int64 at least"),
     "three parts": (lambda: PAIRS["numbers"] / Key("month", Int64), "an Int64 at least"),
-    "another type": (lambda: Key("a", Int64) / Key("b", Timestamp), "an Int64 at least"),  # type: ignore[arg-type]
+    "another type": (lambda: Key("a", Int64) / Key("b", Timestamp), "give it Text or Int64"),  # type: ignore[arg-type]
     "one name": (lambda: Key("a", Int64) / Key("a", Int64), "have one name"),
     "a table": (lambda: Table("t", PAIRS["numbers"], {"x": Text}), "only stores have such keys"),
     "a stream": (lambda: Stream("t", PlainText(), key=PAIRS["numbers"]), "only stores have such keys"),

@@ -28,6 +28,7 @@ from runtime.records import OF_THE_FUTURE
 from runtime.results import Headers
 from runtime.serving.in_memory import GivenRecord, InMemory
 from runtime.spark.bounded_read import in_memory, past_unreadable, read_apart, read_around
+from runtime.spark.plan_check import check_declared
 from runtime.spark.results import Consumed, Results, SourceTopic, as_consumed, written
 from runtime.spark.rows import events_of, rows_of, unusable
 from runtime.spark.session import Spark, translated
@@ -161,6 +162,8 @@ class StoresExpectation:
         """Compute the results of every store; return how many records there are, and how many cannot be used."""
         first, *_ = self._topology.stores
         with translated():
+            for store in self._topology.stores:
+                check_declared(self._spark.session, self._topology, store)
             records = self._without(source.records, future)
             for store in self._topology.stores:
                 results = self._results(store, records, LocalTables(shown.copies)).toLocalIterator()

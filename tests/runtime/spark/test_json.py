@@ -324,7 +324,7 @@ def test_a_field_may_be_called_as_what_a_record_has_itself(spark: Spark) -> None
     ("declared", "said"),
     [
         (lambda: Json({}), "Json has no fields: name at least one"),
-        (lambda: Json({"a b": Text}), "a field of Json is 'a b': it has to match"),
+        (lambda: Json({"a b": Text}), "a field of Json is 'a b': it has to be a letter or _"),
         (lambda: Json({"at": Text}), "a field of Json is 'at': at, and what begins with __, are columns of the"),
         (lambda: Json({"user": str}), "field user of Json is <class 'str'>: give it a type, Text, Int64"),  # type: ignore[dict-item]
         (lambda: Json({"user": Text}, optional=["city"]), "optional of Json names city, which is none of its fields"),
