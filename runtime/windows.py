@@ -58,7 +58,7 @@ class Windows(ABC):
 
     Attributes:
         keep: how long a window is kept after its end, in stream time.
-        grace: how long after its end a window may change, in stream time.
+        grace: how long after its end a window is not final, in stream time.
     """
 
     keep: str
@@ -201,7 +201,7 @@ class Hopping(EqualWindows):
         every: how long after one window the next begins, at most `size`.
         keep: how long a window is kept after its end, in stream time. The times of the source's partitions may be so
             far apart while events come: what is further behind is too late.
-        grace: how long after its end a window may change, in stream time, as its readers are told; at most `keep`.
+        grace: how long after its end readers take a window for final, in stream time; at most `keep`.
     """
 
     size: str

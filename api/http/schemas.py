@@ -47,7 +47,9 @@ class Column(Model):
 
 class _KeptFacts(Model):
     keep: str = Field(description="how long one is kept after its end, in stream time", examples=["1 day"])
-    grace: str = Field(description="how long after its end one is taken for final, in stream time", examples=["10 seconds"])
+    grace: str = Field(
+        description="how long after its end one is called final, in stream time", examples=["10 seconds"]
+    )
 
 
 class WindowFacts(_KeptFacts):
