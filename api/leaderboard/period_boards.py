@@ -11,7 +11,6 @@ from fastapi import Depends, Query
 from pydantic import BeforeValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from api.http.errors import InvalidRequest
 from api.leaderboard.problems import NoSuchBoard, NoSuchPeriodBoard, PeriodHasPassed, PeriodsAreOff
 from api.live.event_stream import Words
 from api.live.feeds import Feeds, Scope
@@ -140,19 +139,15 @@ class BoardAnswers:
         return of.feeds_of_one, Scope(limit, KeyPair(product_id, asked.period))
 
     def feeds(self, asked: Asked, limit: int | None) -> tuple[Feeds, Scope]:
-        """Return what live updates of all boards come from; raises InvalidRequest where there are none."""
+        """Return what live updates of all boards come from."""
         if not asked.period:
             return self._feeds, Scope(limit)
         of = self._of_period(asked.name)
-        if not asked.runs and asked.period != of.runs(asked.name):
-            raise InvalidRequest(
-                "at: all boards of a period are followed while it runs; leave it out, or follow one board"
-            )
         return of.running[asked.name] if asked.runs else of.feeds(asked.period), Scope(limit)
 
     def _of_period(self, name: str) -> _OfPeriods:
         if self._periods is None or name not in self._periods.running:
-            raise PeriodsAreOff(name)
+            raise PeriodsAreOff(name, () if self._periods is None else self._periods.running)
         return self._periods
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from api.http.errors import Kind, OwnProblem
+from topology.leaderboard.periods import ALL, NAMES
 
 
 class NoSuchBoard(OwnProblem):
@@ -48,9 +51,10 @@ class PeriodsAreOff(OwnProblem):
 
     kind = Kind(404, "periods-are-off", "Periods are off")
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, there: Collection[str]) -> None:
+        setting = ",".join((ALL, *(each for each in NAMES if each == name or each in there)))
         super().__init__(
-            f"There are no boards of the {name} here: LEADERBOARD_PERIODS=all,{name} turns them on, at every instance."
+            f"There are no boards of the {name} here: LEADERBOARD_PERIODS={setting} turns them on, at every instance."
         )
 
 

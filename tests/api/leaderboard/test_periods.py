@@ -126,7 +126,10 @@ async def test_what_is_no_period_and_no_date_is_refused(instances: PeriodInstanc
 
 
 async def test_what_is_off_says_which_setting_turns_it_on() -> None:
-    for cluster, name in ((Cluster({}), "day"), (PeriodInstances(NOW_MS, ["day"]).cluster, "month")):
+    for cluster, name, setting in (
+        (Cluster({}), "day", "all,day"),
+        (PeriodInstances(NOW_MS, ["day"]).cluster, "month", "all,day,month"),
+    ):
         for target in (
             "/leaderboard",
             "/leaderboard/1",
@@ -136,7 +139,7 @@ async def test_what_is_off_says_which_setting_turns_it_on() -> None:
         ):
             answer = await cluster.get(f"{target}?period={name}")
             refuses(answer, 404, "periods-are-off")
-            assert f"LEADERBOARD_PERIODS=all,{name}" in answer.json()["detail"]
+            assert f"LEADERBOARD_PERIODS={setting} turns them on" in answer.json()["detail"]
 
 
 async def test_a_position_is_that_of_the_boards_of_periods(instances: PeriodInstances) -> None:
@@ -228,6 +231,11 @@ async def until(events: Any, name: str) -> list[Event]:
     return found
 
 
-async def test_all_boards_of_another_date_are_not_followed(instances: PeriodInstances) -> None:
-    answer = await instances.cluster.get("/leaderboard/events?period=day&at=2026-11-24")
-    refuses(answer, 400, "invalid-request")
+@pytest.mark.parametrize("at", INSTANCES)
+async def test_all_boards_of_a_day_that_has_passed_are_followed(instances: PeriodInstances, at: int) -> None:
+    events = await instances.cluster.events("/leaderboard/events?period=day&at=2026-11-24", at=at)
+    await until(events, "complete")
+    instances.publish(5, "day/2026-11-24", (7.0, 1))
+    [late] = await events.take(1)
+    assert (late.name, late.data["productId"], late.data["entries"]) == ("board", 5, [entry(5, 7.0, 1)])
+    await events.stream.leave()
