@@ -95,6 +95,14 @@ class SourceFacts(Model):
     columns: list[Column]
 
 
+class JoinFacts(Model):
+    """How two streams are joined."""
+
+    on: str = Field(description="the column that is the same in both records")
+    within: str = Field(description="how far apart their timestamps may be", examples=["5 minutes"])
+    grace: str = Field(description="how late a record may come, in stream time", examples=["1 minute"])
+
+
 class TableFacts(Model):
     """A table of which every instance holds all."""
 
@@ -121,7 +129,8 @@ class TopologyFacts(Model):
     about: str
     pace: str = Field(description="how often results come", examples=["real time", "1 second"])
     source: SourceFacts
-    sources: list[str] = Field(description="every topic that is read as `source` is, its own first")
+    sources: list[str] = Field(description="every topic that is read, that of `source` first")
+    join: JoinFacts | None = Field(default=None, description="how they are joined; `source` has the columns of both")
     tables: list[TableFacts]
     stores: list[DeclaredStore]
     flows: list[tuple[str, str]] = Field(description="from which part to which, by their names")

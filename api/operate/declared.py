@@ -9,7 +9,16 @@ from fastapi import APIRouter
 
 from api.components import Components
 from api.http.openapi import model_name
-from api.http.schemas import Column, DeclaredStore, SessionFacts, SourceFacts, TableFacts, TopologyFacts, WindowFacts
+from api.http.schemas import (
+    Column,
+    DeclaredStore,
+    JoinFacts,
+    SessionFacts,
+    SourceFacts,
+    TableFacts,
+    TopologyFacts,
+    WindowFacts,
+)
 from runtime.declaration import Store, Table, Topology
 from runtime.keys import Key
 from runtime.types import Timestamp
@@ -53,12 +62,14 @@ def facts_of(topology: Topology, flows: tuple[tuple[str, str], ...]) -> Topology
         topology: the declaration.
         flows: from which part to which, by their names.
     """
+    join = topology.join
     return TopologyFacts(
         name=topology.name,
         about=topology.about,
         pace=topology.pace,
         source=SourceFacts(topic=topology.events.topic, columns=_columns(topology)),
         sources=topology.source_topics,
+        join=None if join is None else JoinFacts(on=join.on, within=join.within, grace=join.grace),
         tables=[
             TableFacts(
                 topic=table.topic,

@@ -77,10 +77,15 @@ class RenderedView(LocalView):
     Args:
         store: what it is declared as; it has `show`.
         copies: what this instance holds.
+
+    Attributes:
+        raises: whether an error of `show` goes to whoever reads, as a test wants it; else the row is hidden, and the
+            first error is in the log.
     """
 
     def __init__(self, store: Store, copies: Copies) -> None:
         super().__init__(store, copies)
+        self.raises = False
         assert store.show is not None, "a store without it has a StoredView"
         self._show: Show = store.show
         limits = store.limits or _NO_LIST
@@ -386,6 +391,8 @@ class RenderedView(LocalView):
             # Not of the row: a table cannot be read.
             raise
         except Exception:
+            if self.raises:
+                raise
             # One row must not keep all others from being shown and filled.
             if not self._fails:
                 self._fails = True

@@ -20,6 +20,7 @@ from runtime.errors import InvalidRecord
 from runtime.keys import KeyValue
 from runtime.records import json_bytes
 from runtime.serving.in_memory import GivenRecord, InMemory
+from runtime.serving.rendered_view import RenderedView
 from runtime.serving.views import by_key
 from runtime.spark.plan_check import check_declared
 from runtime.spark.results import written
@@ -73,6 +74,9 @@ class TopologyDriver:
         for store in topology.stores:
             check_declared(self._session, topology, store)
         self._shown = InMemory(topology)
+        for view in self._shown.views.values():
+            if isinstance(view, RenderedView):
+                view.raises = True
         self._by_key = {name: by_key(view) for name, view in self._shown.views.items()}
         self._offsets: dict[tuple[str, int], int] = {}
         self._waiting: list[Record] = []
@@ -115,6 +119,8 @@ class TopologyDriver:
 
     def rows(self, store: str | None = None) -> list[Any]:
         """Return what `GET /stores/{store}/keys` answers: every row that is shown, ascending by key.
+
+        What `show` raises is raised here, where a service hides the row.
 
         Args:
             store: by its name; the first one when left out.

@@ -12,7 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from api.http.schemas import JoinFacts
 from api.live import follower
+from api.operate.declared import facts_of
 from api.own import no_own_routes
 from api.reads import gather
 from runtime.declaration import PlainText, Store, Stream, Topology
@@ -21,6 +23,7 @@ from runtime.records import ID_MAX, ID_MIN
 from runtime.values import Count
 from tests.drivers.cluster import Cluster
 from tests.drivers.streams import Event
+from topology.paid_orders import PAID_ORDERS
 from topology.word_count import WORD_COUNT
 
 WORDS = [
@@ -336,6 +339,13 @@ async def test_the_topology_is_told_as_it_is_declared(cluster: Cluster) -> None:
     assert [store["name"] for store in facts["stores"]] == ["counts-store"]
     parts = {part for flow in facts["flows"] for part in flow}
     assert {"lines", "counts", "counts-store"} <= parts
+
+
+def test_of_two_streams_it_is_told_how_they_are_joined() -> None:
+    facts = facts_of(PAID_ORDERS, ())
+    assert facts.sources == ["orders-topic", "payments-topic"]
+    assert {column.name for column in facts.source.columns} > {"order_id", "amount", "method"}
+    assert facts.join == JoinFacts(on="order_id", within="5 minutes", grace="1 minute")
 
 
 async def test_a_list_is_served_as_that_list_by_both_routes() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import decimal
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -68,6 +69,17 @@ def test_a_table_counts_as_it_was_and_shows_as_it_is(spark: Spark) -> None:
     assert driver.rows("calls") == [{"text": "api", "count": 2}, {"text": "web", "count": 1}]
     driver.send("service-owners", None, key="api")
     assert driver.row("api") is None
+
+
+def test_what_show_raises_is_raised_and_not_hidden(spark: Spark) -> None:
+    def misspelled(row: Row, tables: Tables) -> Any:
+        return {**row, "owner": tables["service-owner"].get(row["service"])}
+
+    store = replace(CALLS.stores[0], show=misspelled)
+    driver = TopologyDriver(replace(CALLS, stores=[store]), spark.session)
+    driver.send("calls", "api")
+    with pytest.raises(KeyError, match="service-owner"):
+        driver.row("api")
 
 
 def test_decimals_are_sent_with_all_their_digits(spark: Spark) -> None:
