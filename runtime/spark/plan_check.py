@@ -70,7 +70,8 @@ def check_rows(store: Store, rows: DataFrame) -> None:
     Raises:
         DeclarationError: it says what to change.
     """
-    names = _classes(_plan_of(rows))
+    plan = _plan_of(rows)
+    names = _classes(plan)
     of = f"rows of store {store.name}"
     if found := names & set(_AGGREGATES):
         raise DeclarationError(
@@ -89,6 +90,11 @@ def check_rows(store: Store, rows: DataFrame) -> None:
     if "Generate" in names and not _is_distinct(rows):
         raise DeclarationError(
             f"{of} have an explode, which may give several rows of one key for a record: use runtime.each_distinct"
+        )
+    if "Generate" in names and not _has_element(store, rows, plan):
+        raise DeclarationError(
+            f"{of} change the elements of a list behind runtime.each_distinct, so that two may be one key: change the"
+            " list itself, as in F.split(F.lower(...), ...)"
         )
     # Last: what is refused above is often why a column is missing.
     _check_columns(store, rows, of)
@@ -366,6 +372,26 @@ def _is_distinct(rows: DataFrame) -> bool:
     text = str(rows._jdf.queryExecution().analyzed().toString())
     exploded = [line for line in text.splitlines() if "Generate " in line]
     return all(DISTINCT in line for line in exploded)
+
+
+def _has_element(store: Store, rows: DataFrame, plan: Sequence[Any]) -> bool:
+    """Return whether the key, or a part of it, is an element of the list that is exploded, as it stands there.
+
+    An element is what is exploded itself, or the first field of it.
+    """
+    nodes = list(_nodes(plan))
+    elements = {_id(each) for node in nodes if _name(node) == "Generate" for each in _nodes(node["generatorOutput"])}
+    elements |= {
+        _id(named)
+        for named, field, of in zip(nodes, nodes[1:], nodes[2:], strict=False)
+        if (_name(named), _name(field), _name(of)) == ("Alias", "GetStructField", "AttributeReference")
+        and field["ordinal"] == 0
+        and _id(of) in elements
+    }
+    renamed = _renamed(plan)
+    output: Any = rows._jdf.queryExecution().analyzed().output()
+    ids = {str(each.name()): int(each.exprId().id()) for each in (output.apply(n) for n in range(output.size()))}
+    return any(_first(ids[key.name], renamed) in elements for key in store.key.columns if key.name in ids)
 
 
 def _listed(found: set[str]) -> str:

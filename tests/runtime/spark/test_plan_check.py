@@ -51,6 +51,7 @@ AGGREGATE = r"rows of store words have an aggregate of their own \(.*\): leave i
 PYTHON = r"rows of store words run Python or Scala for each record \(.*\): use Spark's own functions"
 CLOCK = r"rows of store words look at the clock \(.*\): use the timestamp of the record, at.timestamp"
 CHANCE = r"rows of store words are left to chance \(.*\): a replay would make other ones"
+ELEMENTS = r"rows of store words change the elements of a list behind runtime.each_distinct, .*: change the list itself"
 EXPLODE = r"rows of store words have an explode, .*: use runtime.each_distinct"
 NO_AT = "rows of store words have no column at: keep it as it comes, every row says which record it is of"
 
@@ -101,6 +102,16 @@ REFUSED: list[tuple[str, Callable[[DataFrame], DataFrame], str]] = [
         ),
         EXPLODE,
     ),
+    (
+        "elements made alike",
+        lambda lines: each_distinct(lines, F.split("text", " "), "word").withColumn("word", F.lower("word")),
+        ELEMENTS,
+    ),
+    (
+        "the number of times as the key",
+        lambda lines: each_distinct(lines, F.array("text"), "any").select("at", F.concat("times").alias("word")),
+        ELEMENTS,
+    ),
 ]  # fmt: skip
 
 
@@ -136,6 +147,11 @@ def test_a_smaller_integer_will_do(spark: Spark, of_type: str) -> None:
     [
         word,
         lambda lines: each_distinct(lines, F.split("text", " "), "word"),
+        lambda lines: (
+            each_distinct(lines, F.split(F.lower("text"), " "), "any")
+            .where("any <> 'x'")
+            .select(F.col("any").alias("word"), "at", "times")
+        ),
         lambda lines: word(lines).where(F.col("at.timestamp") > F.lit("2026-01-01").cast("timestamp")),
         lambda lines: word(lines).withColumn("day", F.to_date("at.timestamp")),
         lambda lines: word(lines).withColumn("letters", F.filter(F.split("word", ""), lambda each: each != "")),
