@@ -59,6 +59,12 @@ class Scene:
             where = _CHANCE.randrange(3) if partition is None else partition
             self.world.send(f"{at_ms} {words}", partition=where, at_ms=at_ms)
 
+    def send_until_told(self) -> None:
+        """Send lines, and wait until stream time is told by them."""
+        self.send(10)
+        began_ms = int(time.time() * 1000)
+        wait_until(lambda: self.stream_ms > began_ms - 8_000, "stream time is told")
+
     def send_late(self) -> None:
         """Send a line whose windows are let go already."""
         late_ms = self.stream_ms - _TOO_LATE_MS - 1_000
@@ -134,9 +140,7 @@ def test_windows_that_are_kept_for_longer_move_no_time(broker: Broker, tmp_path:
     scene = Scene(broker, "longer", tmp_path)
     with running(scene.stream) as stream:
         stream.until_running()
-        scene.send(10)
-        began_ms = int(time.time() * 1000)
-        wait_until(lambda: scene.stream_ms > began_ms - 8_000, "stream time is told")
+        scene.send_until_told()
         stream.stop()
     told_ms = scene.stream_ms
     longer = replace(scene.stream, topology="tests.drivers.word_topologies:words_in_windows_kept_longer")
@@ -173,9 +177,7 @@ def test_a_row_that_comes_after_its_window_was_let_go_is_passed_over_and_reporte
     scene = Scene(broker, f"late-{windows}", tmp_path, made, counts)
     with running(scene.stream) as stream:
         stream.until_running()
-        scene.send(10)
-        began_ms = int(time.time() * 1000)
-        wait_until(lambda: scene.stream_ms > began_ms - 8_000, "stream time is told")
+        scene.send_until_told()
         scene.send_late()
         # As it lies beside the late one, it is counted after that was looked at.
         scene.send(1, partition=0)

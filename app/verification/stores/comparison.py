@@ -319,7 +319,7 @@ def _may_lack(store: Store, expected: Any, served: Any, span: _Span | None, ever
         if span is None:
             return False
         # A session that has not ended is no row yet: how much there is of it nobody says here.
-        whole = every.get(_text([span.of, time_text(span.begin_ms)]))
+        whole = every.get(_text(_key_of(store, {store.key.name: span.of, WINDOW_START: time_text(span.begin_ms)})))
         return whole is None or not _counts_more(store, served, whole)
     return expected is not None and _holds(store, expected, served)
 
