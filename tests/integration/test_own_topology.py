@@ -34,7 +34,6 @@ def blocks(language: str, document: Document = GUIDE) -> list[Block]:
 def names() -> dict[str, Any]:
     """What the guide's Python defines, block after block."""
     found: dict[str, Any] = {"__name__": "errors"}
-    exec("from runtime import Table", found)  # noqa: S102
     for block in blocks("python"):
         if "def test_" not in block.code:
             exec(block.code, found)  # noqa: S102
