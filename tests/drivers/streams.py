@@ -180,14 +180,20 @@ class Events:
         return [each for each in found if each is not None]
 
     def _parse(self, block: str) -> Event | None:
-        fields: dict[str, str] = {}
-        for line in block.split("\n"):
-            name, _, value = line.partition(":")
-            if name:
-                assert name not in fields, block
-                fields[name] = value.removeprefix(" ")
+        fields = fields_of(block)
         self.last_event_id = fields.get("id", self.last_event_id)
         self.retry_ms = int(fields.get("retry", self.retry_ms))
         if "data" not in fields:
             return None
         return Event(fields.get("event", "message"), self.last_event_id, json.loads(fields["data"]))
+
+
+def fields_of(block: str) -> dict[str, str]:
+    """Return the fields of a block of an event stream, of which each has one of a name; comments are left out."""
+    fields: dict[str, str] = {}
+    for line in block.split("\n"):
+        name, _, value = line.partition(":")
+        if name:
+            assert name not in fields, block
+            fields[name] = value.removeprefix(" ")
+    return fields

@@ -7,6 +7,7 @@ import random
 import re
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from urllib.parse import quote
 
 import pytest
@@ -15,6 +16,7 @@ from app.java.broker import Broker
 from runtime.windows import ms_of, time_text
 from tests.drivers.command import run_command
 from tests.drivers.counted import Counted
+from tests.drivers.followed import Followed
 from tests.drivers.instance import Instance
 from tests.drivers.processes import jvm_of
 from tests.drivers.replicas import Replicas, until
@@ -148,6 +150,38 @@ def test_windows_stay_alike_while_nothing_comes_also_where_they_are_restored(lin
         lambda: all(map(lines.are_at, replicas.members)),
         lambda: f"{lines.kept}: {[m.get(ROWS).text[:600] for m in replicas.members]}",
     )
+
+
+def test_windows_are_followed_live_until_they_go(lines: Lines, replicas: Replicas) -> None:
+    store, key = f"/stores/{STORE.name}/events", f"{ROWS}/{quote('b/c', safe='')}/events"
+    with ExitStack() as stack:
+        every = [stack.enter_context(Followed(f"{member.url}{store}")) for member in replicas.members]
+        of_one = [stack.enter_context(Followed(f"{member.url}{key}")) for member in replicas.members]
+
+        def have_kept() -> bool:
+            rows = [{text: row["count"] for text, row in followed.rows.items()} for followed in every]
+            starts = sorted((int(text[4:]), count) for text, count in lines.kept.items() if text.startswith("b/c@"))
+            windows = [followed.last.data if followed.last else None for followed in of_one]
+            told = [[(ms_of(row["windowStart"]), row["count"]) for row in each or []] for each in windows]
+            return rows == [lines.kept] * 3 and told == [starts] * 3
+
+        until(have_kept, lambda: f"{lines.kept} is told: {[followed.rows for followed in every]}")
+        before = lines.kept
+        while before.keys() & lines.kept.keys():
+            lines.step()
+
+        def have_gone() -> bool:
+            # Spark's bound moves with a batch that brings something.
+            lines.send(1)
+            return have_kept()
+
+        until(have_gone, lambda: f"{lines.kept} is told: {[followed.rows for followed in every]}")
+        for followed in every:
+            told = [(event.name, event.data["key"]) for event in followed.events if event.name in ("row", "gone")]
+            for text in before:
+                # Each change until it goes, and nothing of it after that.
+                assert [name for name, of in told if of == text][-1] == "gone", told
+                assert told.count(("gone", text)) == 1, told
 
 
 def test_a_window_is_answered_as_promised_at_its_end_and_at_the_ends_of_grace_and_keep(
