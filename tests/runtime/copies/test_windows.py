@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +147,34 @@ def test_what_was_let_go_is_gone_from_every_part_of_the_store() -> None:
     assert driver.of("home") == [(30, 1)]
     assert driver.of("away") is None
     assert driver.views[STORE].count(driver.all_partitions) == 1
+
+
+@pytest.mark.parametrize("show", [None, lambda row, tables: row], ids=["as it is", "shown"])
+def test_what_was_let_go_takes_no_memory(show: Any) -> None:
+    driver = Windows(visits(show))
+    driver.view.watch(driver.view.get)
+
+    def go_on(first: int, end: int) -> int:
+        """Count windows, of keys whose earlier ones are gone, and return what memory is in use then, in bytes."""
+        for number in range(first, end):
+            start_s = number * WINDOW.every_ms // 1000
+            for page in range(3):
+                driver.count(f"page {number % 50} {page}", start_s, 1)
+            driver.tell(start_s)
+            for record in driver.let_go_of():
+                driver.publish_again(record)
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0]
+
+    tracemalloc.start()
+    try:
+        after_200, after_1000 = go_on(0, 200), go_on(200, 1000)
+    finally:
+        tracemalloc.stop()
+    kept = (WINDOW.size_ms + WINDOW.keep_ms) // WINDOW.every_ms
+    assert driver.views[STORE].count(driver.all_partitions) == 3 * kept
+    # 2,400 rows have been let go meanwhile: ten bytes of each would be seen.
+    assert after_1000 - after_200 < 24_000
 
 
 def test_stream_time_never_goes_back_and_what_is_no_time_counts_as_unusable() -> None:
