@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import tracemalloc
+from collections import deque
 from pathlib import Path
 from typing import Any
 
@@ -149,10 +150,11 @@ def test_what_was_let_go_is_gone_from_every_part_of_the_store() -> None:
     assert driver.views[STORE].count(driver.all_partitions) == 1
 
 
-@pytest.mark.parametrize("show", [None, lambda row, tables: row], ids=["as it is", "shown"])
+@pytest.mark.parametrize("show", [None, lambda row, _: row], ids=["as it is", "shown"])
 def test_what_was_let_go_takes_no_memory(show: Any) -> None:
     driver = Windows(visits(show))
-    driver.view.watch(driver.view.get)
+    seen: deque[Any] = deque(maxlen=1)
+    driver.view.watch(lambda page: seen.append(page and driver.of(page)))
 
     def go_on(first: int, end: int) -> int:
         """Count windows, of keys whose earlier ones are gone, and return what memory is in use then, in bytes."""
