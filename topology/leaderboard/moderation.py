@@ -10,9 +10,11 @@ The table `moderation` says it. A row is named for what it hides, and hides it w
 from __future__ import annotations
 
 import re
+from base64 import urlsafe_b64decode
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
+from uuid import UUID
 
 from runtime import Boolean, Key, Table, Text
 from runtime.declaration import Concern, Whole
@@ -25,6 +27,8 @@ from topology.leaderboard.topics import MODERATION, PLAYERS
 NOT_MODERATION: Final = "key names neither a player nor a score"
 _PLAYER: Final = re.compile(r"player/([^/]+)(?:/product/([^/]+))?")
 _SCORE: Final = re.compile(r"score/([A-Za-z0-9_-]{1,100})/(0|[1-9][0-9]{0,9})/(0|[1-9][0-9]{0,18})")
+_CHARACTERS_OF_TOOLS: Final = 22
+"""Of a topic id as Kafka's own tools write it; entries have it in the 36 of a UUID."""
 _PARTITION_MAX: Final = 2**31 - 1
 _ID: Final = "(?:0|-?[1-9][0-9]{0,18})"
 _ANY_KEY: Final = f"^(?:player/{_ID}(?:/product/{_ID})?|{_SCORE.pattern})$"
@@ -75,6 +79,10 @@ def named_by(key: str) -> Named:
         product = None if player[2] is None else Int64.parse(player[2])
         return HiddenPlayer(Int64.parse(player[1]), product)
     if score := _SCORE.fullmatch(key):
+        if len(score[1]) == _CHARACTERS_OF_TOOLS:
+            # Two keys for one score would be two rows: lifted by the one it would stay hidden by the other.
+            topic_id = UUID(bytes=urlsafe_b64decode(f"{score[1]}=="))
+            raise InvalidRecord(NOT_MODERATION, f"{key!r:.100}: write the topic id as {topic_id}, as `entry` has it")
         named = ScoreName(score[1], int(score[2]), int(score[3]))
         # No record has greater numbers, and Spark has no place for them.
         if named.partition <= _PARTITION_MAX and named.offset <= ID_MAX:

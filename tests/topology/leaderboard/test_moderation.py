@@ -29,7 +29,19 @@ from topology.leaderboard.topics import MODERATION, PLAYERS, PRODUCTS
 HIDE: dict[str, Any] = {"hidden": True, "reason": "a cheat"}
 SHOW: dict[str, Any] = {"hidden": False}
 PLAYER_IDS = range(1, 6)
-NO_NAMES = ["3", "player/", "player/3/product/", "player/3/6", "Player/3", "score/a/0", "score/a/00/1", "score//0/1"]
+OF_TOOLS = "score/AAECAwQFBgcICQoLDA0ODw/0/7"
+"""As Kafka's tools write the topic id of `score/00010203-0405-0607-0809-0a0b0c0d0e0f/0/7`."""
+NO_NAMES = [
+    "3",
+    "player/",
+    "player/3/product/",
+    "player/3/6",
+    "Player/3",
+    "score/a/0",
+    "score/a/00/1",
+    "score//0/1",
+    OF_TOOLS,
+]
 TOO_GREAT = ["score/a/2147483648/0", "score/a/0/9223372036854775808"]
 NO_NUMBERS = ["player/x", "player/+3", "player/03", "player/3/product/x"]
 
@@ -235,6 +247,11 @@ async def test_a_record_that_says_neither_hides_nobody(served: Served, key: str,
     served.instance.read_table(MODERATION, 0, [GivenRecord(0, key.encode(), value)])
     assert served.instance.copies.tables[MODERATION].copies[0].unusable == 1
     assert served.players(1) == [5, 4, 3]
+
+
+def test_a_topic_id_as_kafkas_tools_write_it_is_refused_with_the_one_of_entries() -> None:
+    with pytest.raises(InvalidRecord, match="write the topic id as 00010203-0405-0607-0809-0a0b0c0d0e0f, as `entry`"):
+        named_by(OF_TOOLS)
 
 
 def test_a_reason_may_be_left_out() -> None:
