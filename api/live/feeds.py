@@ -73,6 +73,7 @@ class Feeds:
         self._seen: dict[int, object] = {}
         # By group, the row that changed last.
         self._dirty: dict[KeyValue, KeyValue] = {}
+        self._round: dict[KeyValue, KeyValue] = {}
         self._due: list[tuple[Follower, KeyValue]] = []
         self._taking = False
         self._reload = False
@@ -156,6 +157,7 @@ class Feeds:
             self._unwatch()
             self._looking = self._unwatch = None
             self._dirty.clear()
+            self._round.clear()
             self._due.clear()
             self._seen.clear()
 
@@ -209,28 +211,39 @@ class Feeds:
             self._dirty[group] = key
             if not self._taking:
                 self._taking = True
-                loop, pace_s = asyncio.get_running_loop(), self._view.pace_s
-                if pace_s:
-                    # In no request's context.
-                    loop.call_later(pace_s, self._take_changes, context=Context())
-                else:
-                    loop.call_soon(self._take_changes)
+                self._begin_round()
+
+    def _begin_round(self) -> None:
+        """Have what is dirty taken, when it is time: what becomes dirty meanwhile waits for the next round."""
+        loop, pace_s = asyncio.get_running_loop(), self._view.pace_s
+        if pace_s:
+            # In no request's context.
+            loop.call_later(pace_s, self._take_round, context=Context())
+        else:
+            loop.call_soon(self._take_round)
+
+    def _take_round(self) -> None:
+        self._round, self._dirty = self._dirty, {}
+        self._take_changes()
 
     def _take_changes(self) -> None:
         until = time.monotonic() + _SLICE_S
         try:
-            while (self._dirty or self._due) and time.monotonic() < until:
+            while (self._round or self._due) and time.monotonic() < until:
                 if not self._due:
-                    self._due = self._followers_of(*self._dirty.popitem())
+                    self._due = self._followers_of(*self._round.popitem())
                     continue
                 follower, key = self._due.pop()
                 if follower.is_local:
                     follower.changed(key)
         finally:
             # Also after an error, or no change would be taken any more.
-            self._taking = bool(self._dirty or self._due)
-            if self._taking:
+            if self._round or self._due:
                 asyncio.get_running_loop().call_soon(self._take_changes)
+            elif self._dirty:
+                self._begin_round()
+            else:
+                self._taking = False
 
     def _followers_of(self, group: KeyValue, key: KeyValue) -> list[tuple[Follower, KeyValue]]:
         """Return who has to look at which row, where one of a group has changed."""

@@ -10,8 +10,10 @@ from typing import Any
 import httpx
 import pytest
 
+from api.live.follower import Follower
 from tests.api.leaderboard.test_routes import is_problem
 from tests.drivers.cluster import Cluster
+from tests.drivers.eventually import eventually
 from tests.drivers.ranks import RankedInstances, best, expected
 from topology.leaderboard.topics import PLAYERS, PRODUCTS
 
@@ -245,6 +247,28 @@ async def test_a_rank_is_told_at_once_and_when_others_change_it_at_most_once_a_s
         assert (event := await events.next()) is not None
         assert event.name == "gone"
         await events.stream.leave()
+
+
+async def test_a_score_that_comes_while_ranks_are_told_waits_for_the_next_second(
+    ranked: RankedInstances, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events = await ranked.cluster.events(f"{PATH}/{RANKING[10]['playerId']}/events")
+    assert (await events.next()) is not None
+    told_s: list[float] = []
+    tell = Follower.changed
+
+    def changed(follower: Follower, key: Any) -> None:
+        tell(follower, key)
+        told_s.append(time.monotonic())
+        if len(told_s) < 3:
+            ranked.publish(PRODUCT, RANKING[0]["playerId"], best(10.0 + len(told_s), 1))
+
+    monkeypatch.setattr(Follower, "changed", changed)
+    ranked.publish(PRODUCT, RANKING[0]["playerId"], best(10.0, 1))
+    await eventually(lambda: len(told_s) == 3)
+    assert told_s[1] - told_s[0] >= 1
+    assert told_s[2] - told_s[1] >= 1
+    await events.stream.leave()
 
 
 async def test_changes_of_other_products_are_not_told(ranked: RankedInstances) -> None:
