@@ -135,9 +135,8 @@ def parts(boards: DataFrame, keys: Sequence[str]) -> DataFrame:
 def parts_going_on(boards: DataFrame, keys: Sequence[str]) -> DataFrame:
     """Return boards, as `going_on` returns them, as the parts of a seed.
 
-    Each entry counts, and so do those that were lost: no event comes again that would.
+    Those that were lost count as well: no event comes again that would.
     """
-    entries = parts(boards, keys).withColumn("part_weight", F.col("part_entry").isNotNull().cast("bigint"))
     lost = [
         boards.where(F.col(f"{name}_lost") > 0).select(
             *keys,
@@ -147,7 +146,7 @@ def parts_going_on(boards: DataFrame, keys: Sequence[str]) -> DataFrame:
         )
         for name in ("pending", "hidden")
     ]
-    return reduce(partial(DataFrame.unionByName, allowMissingColumns=True), lost, entries)
+    return reduce(partial(DataFrame.unionByName, allowMissingColumns=True), lost, parts(boards, keys))
 
 
 def survey(

@@ -44,7 +44,7 @@ class Hiding:
         topic_id: of the topic that is read: of entries that name none.
         players: those who are hidden everywhere.
         on_products: those who are hidden on a product.
-        scores: those that are hidden, `topic string, partition int, offset bigint`.
+        scores: those that are hidden, `topic string, partition int, offset bigint`; None in real time.
     """
 
     topic_id: str
@@ -85,17 +85,26 @@ class Hiding:
         return marked.select(*entries.columns, hides.alias("hidden"))
 
     def events_marked(self, events: DataFrame) -> DataFrame:
-        """Add `hidden boolean` to events, by their players alone; they stay as they are where nobody is hidden.
+        """Add `hidden boolean` to events; they stay as they are where nothing is hidden.
 
-        A score that is hidden by itself takes a place among the known ones until a generation begins with the boards:
-        it is one, and boards have entries to spare.
+        In real time by their players alone: to look for each event among all scores would cost more than the places
+        that hidden ones take until a generation begins, of which boards have some to spare.
 
         Args:
             events: as `topology.leaderboard.events` reads them.
         """
-        if self.players is None and self.on_products is None:
+        if self.players is None and self.on_products is None and self.scores is None:
             return events
         marked, hides = self._by_player(with_player(events))
+        if self.scores is not None:
+            of_score = self.scores.where(F.col("topic") == self.topic_id).select(
+                F.col("partition").alias("__partition"),
+                F.col("offset").alias("__offset"),
+                F.lit(True).alias("__score_hidden"),
+            )
+            same = (F.col("partition") == F.col("__partition")) & (F.col("offset") == F.col("__offset"))
+            marked = marked.join(F.broadcast(of_score), same, "left")
+            hides = hides | F.col("__score_hidden").isNotNull()
         return marked.select(*events.columns, hides.alias("hidden"))
 
     def _by_player(self, rows: DataFrame) -> tuple[DataFrame, Column]:

@@ -246,7 +246,8 @@ class Places(Values):
         from pyspark.sql import functions as F
 
         of_seed = seed.where("part_entry IS NOT NULL").select(*keys, F.col("part_entry").alias("entry")).distinct()
-        return rows.join(F.broadcast(of_seed), [*keys, "entry"], "left_anti")
+        # Spark sends it to all tasks if it is small; that of all periods of many boards would not fit into the driver.
+        return rows.join(of_seed, [*keys, "entry"], "left_anti")
 
     # Python
 
@@ -357,8 +358,8 @@ def exploded(boards: DataFrame, keys: Sequence[str]) -> DataFrame:
     each = boards.select(*keys, *others, F.posexplode(entries).alias("place", "part"))
     once = [F.when(F.col("place") == 0, F.col(name)).alias(name) for name in others]
     part = [F.col(f"part.{name}").alias(f"part_{name}") for name in ("entry", "known", "hidden")]
-    # None counts as one that could be lost: its event may come again.
-    return each.select(*keys, *once, *part, F.lit(0).cast("bigint").alias("part_weight"))
+    # Each entry counts: its event is passed over when it comes again, see `Places.uncovered`.
+    return each.select(*keys, *once, *part, F.col("part.entry").isNotNull().cast("bigint").alias("part_weight"))
 
 
 def entries_of(lists: str, name: str) -> str:

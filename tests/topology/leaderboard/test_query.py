@@ -15,7 +15,7 @@ from topology.leaderboard import boards as published_boards
 from topology.leaderboard.board import STORE
 from topology.leaderboard.description import DESCRIPTION
 from topology.leaderboard.moderation import Hidden, HiddenPlayer, ScoreName
-from topology.leaderboard.places import Board, Entry, Places, rank
+from topology.leaderboard.places import Board, Entry, Places, kept_of, rank
 from topology.leaderboard.surveys import Survey
 
 MakeDriver = Callable[..., TopologyDriver]
@@ -145,6 +145,15 @@ def test_spark_ranks_as_python_does(driver: MakeDriver) -> None:
     assert board.known == tuple(sorted((score.entry for score in scores), key=rank)[:30])
 
 
+def test_scores_that_are_hidden_one_by_one_take_no_place_however_many_they_are(driver: MakeDriver) -> None:
+    scores = numbered([*(Score(100 + score, 1) for score in range(25)), Score(7, 1), Score(8, 2)])
+    of_others = [ScoreName("another topic", score.partition, score.offset) for score in scores]
+    cheated = [ScoreName(TOPIC_ID, score.partition, score.offset) for score in scores[:25]]
+    board = driver(depth=1, hidden=Hidden(scores=frozenset([*of_others, *cheated]))).boards(scores)[1]
+    assert board.known == (scores[26].entry, scores[25].entry)
+    assert (len(board.hidden), board.hidden_lost) == (20, 5)
+
+
 class TestGenerations:
     def test_a_seed_is_merged_into_the_boards(self, driver: MakeDriver) -> None:
         before = numbered([Score(9, 1), Score(8, 2), Score(7, 3), Score(6, 1)])
@@ -210,6 +219,18 @@ class TestGenerations:
         assert [entry.player_id for entry in board.values.known] == [3, 2]
         assert {entry.player_id for entry in board.values.hidden} == {1}
         assert board.values.hidden_lost == 6
+
+    @pytest.mark.parametrize("name", ["pending", "hidden"])
+    def test_what_a_seed_pushes_out_is_counted_as_lost(self, driver: MakeDriver, name: str) -> None:
+        hidden = Hidden(frozenset({HiddenPlayer(1), HiddenPlayer(2)})) if name == "hidden" else Hidden()
+        make = driver(depth=1, players=(1, 2) if name == "hidden" else (), hidden=hidden)
+        kept = kept_of(name, make.kept)
+        scores = numbered([*(Score(100 + score, 1) for score in range(kept)), *(Score(score, 2) for score in range(3))])
+        old = make.boards(scores[:kept])
+        assert [len(getattr(old[1], name)), getattr(old[1], f"{name}_lost")] == [kept, 0]
+        # All events are read again: those in the seed are passed over, and have their places all the same.
+        new = replace(make, seed=make.seed_of(old)).boards(scores)
+        assert [len(getattr(new[1], name)), getattr(new[1], f"{name}_lost")] == [kept, 3]
 
     def test_a_seed_leaves_out_entries_of_deleted_players(self, driver: MakeDriver) -> None:
         old = driver().boards(numbered([Score(9, 1), Score(8, 2)]))
