@@ -6,6 +6,7 @@ import time
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from weakref import WeakMethod
 
 import httpx
 
@@ -50,16 +51,17 @@ class Stopping:
     """Tells what goes on for long that the instance stops."""
 
     def __init__(self) -> None:
-        self._told: list[Callable[[], None]] = []
+        self._told: list[WeakMethod[Callable[[], None]]] = []
 
     def tell(self, told: Callable[[], None]) -> None:
-        """Have `told` called when the instance stops."""
-        self._told.append(told)
+        """Have a method called when the instance stops, if its object is still there then."""
+        self._told.append(WeakMethod(told, self._told.remove))
 
     def begin(self) -> None:
         """Tell all; what is in flight can end now. Called in the event loop, before the server is stopped."""
-        for told in self._told:
-            told()
+        for reference in list(self._told):
+            if (told := reference()) is not None:
+                told()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

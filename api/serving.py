@@ -91,14 +91,15 @@ class ServedStore:
         """
         return Gather(of or self.view, self._router, self._peers, self._told, compose)
 
-    def feeds(self, words: Words, of: View | None = None) -> Feeds:
+    def feeds(self, words: Words, of: View | None = None, *, keeps: bool = True) -> Feeds:
         """Return what live updates come from; they end when the instance stops.
 
         Args:
             words: what they call things.
             of: the view whose rows they bring; by default that by key.
+            keeps: see `Feeds`; not where there are as many as a client can name.
         """
-        feeds = Feeds(of or self.view, self._router, self._peers, words)
+        feeds = Feeds(of or self.view, self._router, self._peers, words, keeps=keeps)
         self._stopping.tell(feeds.end)
         return feeds
 

@@ -169,7 +169,7 @@ class _OfPeriods:
         self._lapsing = lapsing
         self._parts: ServedParts = serving.parts[PERIOD_STORE]
         self.gather = lru_cache(_GATHERS_KEPT)(lambda period: self._parts.of(period).gather(compose))
-        self.feeds = lru_cache(_GATHERS_KEPT)(lambda period: self._parts.of(period).feeds(words))
+        self.feeds = lru_cache(_GATHERS_KEPT)(lambda period: self._parts.of(period).feeds(words, keeps=False))
         self.board = served.one_row(BOARD_PATH, _no_such_board, _asked_by_peers)
         self.running = {name: of.feeds(words) for name, of in self._parts.running.items()}
         self.feeds_of_one = served.feeds(words)

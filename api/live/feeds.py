@@ -57,10 +57,12 @@ class Feeds:
         router: who answers for a partition.
         peers: the other instances.
         words: what live updates call things.
+        keeps: whether a feed of all rows is there for a while without a reader.
     """
 
-    def __init__(self, view: View, router: Router, peers: Peers, words: Words) -> None:
+    def __init__(self, view: View, router: Router, peers: Peers, words: Words, *, keeps: bool = True) -> None:
         self._view = view
+        self._keeps = keeps
         self._words = words
         self._router = router
         self._peers = peers
@@ -84,7 +86,7 @@ class Feeds:
 
     @contextmanager
     def reader(self, scope: Scope, last_event_id: bytes | None = None) -> Iterator[Reader]:
-        """Begin to read a feed; the feed is there as long as anybody reads it, and of all rows a while longer.
+        """Begin to read a feed; the feed is there as long as anybody reads it, and one that is kept a while longer.
 
         Args:
             scope: what to read.
@@ -133,7 +135,7 @@ class Feeds:
 
     def _leave(self, scope: Scope, feed: Feed) -> None:
         """Close a feed without readers: now, or later when ids that clients have of it mean nothing to another one."""
-        if feed.closed or not isinstance(feed.format, AllKeys):
+        if feed.closed or not self._keeps or not isinstance(feed.format, AllKeys):
             self._close(scope)
             return
         if len(self._kept) >= _KEPT_MOST:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
+from datetime import date, timedelta
 from typing import Any
 
 import httpx
 import pytest
 
+from api.live.feeds import Feeds
 from tests.drivers.cluster import Cluster
+from tests.drivers.eventually import eventually
 from tests.drivers.period_instances import PeriodInstances
 from tests.drivers.periods import ms
 from tests.drivers.streams import Event
@@ -239,3 +244,22 @@ async def test_all_boards_of_a_day_that_has_passed_are_followed(instances: Perio
     [late] = await events.take(1)
     assert (late.name, late.data["productId"], late.data["entries"]) == ("board", 5, [entry(5, 7.0, 1)])
     await events.stream.leave()
+
+
+async def test_of_days_that_were_followed_once_nothing_goes_on(instances: PeriodInstances) -> None:
+    tasks, feeds = len(asyncio.all_tasks()), every_feeds()
+    for number in range(150):
+        day = date(2027, 1, 1) + timedelta(number)
+        events = await instances.cluster.events(f"/leaderboard/events?period=day&at={day}", at=0)
+        await until(events, "complete")
+        await events.stream.leave()
+    # Sooner than those end that are kept for who comes again.
+    await eventually(lambda: len(asyncio.all_tasks()) <= tasks, "nobody looks after these days", deadline_s=20)
+    # Of so many days each instance knows what answers, and a peer what it told.
+    assert every_feeds() - feeds <= 64 * len(INSTANCES)
+
+
+def every_feeds() -> int:
+    """Return how many there are of what live updates come from."""
+    gc.collect()
+    return sum(isinstance(each, Feeds) for each in gc.get_objects())
