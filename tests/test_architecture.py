@@ -38,7 +38,7 @@ _RUNTIME = """
     cluster cluster.host_metadata cluster.members cluster.assignor cluster.group_protocol cluster.membership
     serving serving.ahead
     serving.position serving.view serving.looked_at serving.local_view serving.kept_rows serving.stored_view
-    serving.rendered_view serving.orders serving.ranked_view
+    serving.texts serving.rendered_view serving.orders serving.ranked_view
     serving.table_view serving.windowed_view serving.part_view serving.views
     serving.in_memory
     testing.frames testing.session testing.driver testing.values testing

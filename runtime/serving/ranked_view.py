@@ -31,6 +31,7 @@ from runtime.serving.ahead import Ahead
 from runtime.serving.local_view import LocalView
 from runtime.serving.looked_at import Lookups
 from runtime.serving.orders import IN_STORE, SECOND_BYTES, SLICE_S, TAIL_BYTES, Making, bounds, second_of, sort_key
+from runtime.serving.texts import has_any
 from runtime.serving.view import Cut, Range, Rendered, tagged
 from runtime.stores.protocol import StateStore
 
@@ -71,12 +72,14 @@ class _Partition:
         orders: by the first part of keys. What is not there has not been made, or has no row with a place.
         past: orders of all first parts whose bytes are below this have been made; None when all have.
         making: the one that is being made.
+        long: first parts of which a reader has found too many rows to make their order.
     """
 
     ready: bool = False
     orders: dict[KeyValue, SortedList] = field(default_factory=dict)
     past: bytes | None = b""
     making: Making | None = None
+    long: set[KeyValue] = field(default_factory=set)
 
 
 class RankedView(LocalView):
@@ -297,8 +300,9 @@ class RankedView(LocalView):
             return
         for second in seconds:
             yield from (self.store.key.unturned(entry) for entry in store.indexed(*bounds(self._second.type, second)))
+        has = has_any(texts)
         for encoded, stored in store.scan() if texts else ():
-            if any(text in stored for text in texts):
+            if has(stored):
                 yield self._key_type.decode(encoded)
 
     def _stand(self, kept: _Partition, pair: KeyPair, *, there: bool) -> None:
@@ -409,8 +413,12 @@ class RankedView(LocalView):
     def _made_at_once(self, kept: _Partition, store: StateStore, first: KeyValue) -> SortedList:
         if kept.making is not None and kept.making.part == first:
             raise NotMade(f"the order of {self._first.name} {first} is being made")
-        rows = list(islice(store.scan(*bounds(self._first.type, first)), self._at_once + 1))
-        if len(rows) > self._at_once:
+        rows: list[tuple[bytes, bytes]] = []
+        if first not in kept.long:
+            rows = list(islice(store.scan(*bounds(self._first.type, first)), self._at_once + 1))
+        if first in kept.long or len(rows) > self._at_once:
+            # Whoever follows one of these rows asks again and again until the order is there.
+            kept.long.add(first)
             raise NotMade(f"the order of {self._first.name} {first} is yet to be made")
         order = kept.orders[first] = SortedList(self._sort_keys(rows))
         return order

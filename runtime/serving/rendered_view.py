@@ -24,6 +24,7 @@ from runtime.results import Result, values_of
 from runtime.serving.ahead import Ahead
 from runtime.serving.local_view import LocalView
 from runtime.serving.looked_at import NOTHING, LookedAt, Lookups
+from runtime.serving.texts import has_any
 from runtime.serving.view import EVERYTHING, Cut, Range, Rendered, tagged
 
 logger = logging.getLogger(__name__)
@@ -232,9 +233,9 @@ class RenderedView(LocalView):
                     del self._sought[text]
 
     def _searching_in(self, partition: int, kept: _Partition, texts: Collection[bytes]) -> Iterator[None]:
-        store, started = self._stores.get(partition), time.monotonic()
+        store, started, has = self._stores.get(partition), time.monotonic(), has_any(texts)
         for encoded, stored in () if store is None else store.scan():
-            if any(text in stored for text in texts):
+            if has(stored):
                 key = self._key_type.decode(encoded)
                 if key in kept.seen:
                     self._render_again([key])

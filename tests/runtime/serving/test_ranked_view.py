@@ -15,6 +15,7 @@ from runtime.keys import KeyPair
 from runtime.ordered_bytes import falling_double, rising_integer
 from runtime.serving.orders import Making, sort_key
 from runtime.serving.ranked_view import NotMade
+from runtime.stores.memory import MemoryStore
 from tests.drivers.laps import CIRCUITS, DRIVERS, READ_BACK, Laps
 
 CIRCUIT = 1
@@ -99,6 +100,24 @@ def test_a_long_order_is_refused_until_it_is_made_and_a_short_one_is_made_by_who
     for _ in steps_of(laps):
         assert shown(laps, 0) == laps.expected(0)
     assert not laps.ranked.why_not_made(CIRCUIT)
+    assert shown(laps, CIRCUIT) == laps.expected(CIRCUIT)
+
+
+def test_a_long_order_is_read_once_to_know_that_it_is_one(laps: Laps, monkeypatch: pytest.MonkeyPatch) -> None:
+    scans = 0
+    scan = MemoryStore.scan
+
+    def counted(*arguments: Any, **others: Any) -> Iterator[tuple[bytes, bytes]]:
+        nonlocal scans
+        scans += 1
+        return scan(*arguments, **others)
+
+    monkeypatch.setattr(MemoryStore, "scan", counted)
+    for _ in range(3):
+        assert "is yet to be made" in laps.ranked.why_not_made(CIRCUIT)
+    assert scans == 1
+    for _ in steps_of(laps):
+        pass
     assert shown(laps, CIRCUIT) == laps.expected(CIRCUIT)
 
 
