@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from os.path import commonprefix
+from itertools import takewhile
 
 
 def has_any(texts: Collection[bytes]) -> Callable[[bytes], bool]:
@@ -16,10 +16,13 @@ def has_any(texts: Collection[bytes]) -> Callable[[bytes], bool]:
     (True, False)
     """
     wanted, lengths = {*texts}, sorted({len(text) for text in texts})
-    begin = commonprefix([*texts])  # noqa: RUF071  # of texts, and not of paths
+    if not wanted:
+        return lambda _: False
+    first, last = min(wanted), max(wanted)
+    begin = first[: sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False)))]
 
     def has(text: bytes) -> bool:
-        at = text.find(begin) if wanted else -1
+        at = text.find(begin)
         while at >= 0:
             if any(text[at : at + length] in wanted for length in lengths):
                 return True
