@@ -24,8 +24,9 @@ def has_any(texts: Collection[bytes]) -> Callable[[bytes], bool]:
     def has(text: bytes) -> bool:
         at = text.find(begin)
         while at >= 0:
-            if any(text[at : at + length] in wanted for length in lengths):
-                return True
+            for length in lengths:
+                if text[at : at + length] in wanted:
+                    return True
             at = text.find(begin, at + 1)
         return False
 
