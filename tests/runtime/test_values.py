@@ -164,7 +164,7 @@ def test_a_lattice_needs_no_offsets(on_frames: Frames) -> None:
     [(key, value, headers)] = on_frames(LONGEST, generation=4).records([(b"abc", 0, 5, 10)])
     assert (key, json.loads(value or b"")) == (b"a", {"longest": 3})
     assert dict(headers) == {
-        "generation": b"4", "version": b"1", "events": b"1", "newest_ms": str(EPOCH_MS + 10).encode(),
+        "generation": b"4", "version": b"1", "events": b"1", "newest_ms": str(EPOCH_MS + 10).encode(), "offsets": b"{}",
     }  # fmt: skip
 
 
@@ -239,7 +239,7 @@ def test_a_result_of_before_there_were_headers_says_nothing_of_its_events(on_fra
     driver = on_frames(LONGEST, generation=2)
     driver.seed = driver.seed_of([(b"a", b'{"longest":9}', [("generation", b"1")])])
     [(_, value, headers)] = driver.records([])
-    assert (value, headers) == (b'{"longest":9}', [("generation", b"2"), ("version", b"1")])
+    assert (value, headers) == (b'{"longest":9}', [("generation", b"2"), ("version", b"1"), ("offsets", b"{}")])
     assert driver.results([])["a"].made == Made(2)
 
 
