@@ -413,15 +413,14 @@ class RankedView(LocalView):
     def _made_at_once(self, kept: _Partition, store: StateStore, first: KeyValue) -> SortedList:
         if kept.making is not None and kept.making.part == first:
             raise NotMade(f"the order of {self._first.name} {first} is being made")
-        rows: list[tuple[bytes, bytes]] = []
         if first not in kept.long:
             rows = list(islice(store.scan(*bounds(self._first.type, first)), self._at_once + 1))
-        if first in kept.long or len(rows) > self._at_once:
+            if len(rows) <= self._at_once:
+                order = kept.orders[first] = SortedList(self._sort_keys(rows))
+                return order
             # Whoever follows one of these rows asks again and again until the order is there.
             kept.long.add(first)
-            raise NotMade(f"the order of {self._first.name} {first} is yet to be made")
-        order = kept.orders[first] = SortedList(self._sort_keys(rows))
-        return order
+        raise NotMade(f"the order of {self._first.name} {first} is yet to be made")
 
     def _is_past(self, kept: _Partition, first: KeyValue) -> bool:
         """Return whether there is an order of a first part if it has a row with a place."""

@@ -340,8 +340,8 @@ class Results:
             "version": F.lit(str(self.store.version)),
             "events": F.col(f"{_MADE}events").cast("string"),
             "newest_ms": F.col(f"{_MADE}newest_ms").cast("string"),
+            "offsets": self._offsets_as_json() if self.keeps_offsets else F.lit("{}"),
         }
-        said["offsets"] = self._offsets_as_json() if self.keeps_offsets else F.lit("{}")
         listed = [F.struct(F.lit(name).alias("key"), text.cast("binary").alias("value")) for name, text in said.items()]
         # A result of before there were headers says of none when its newest event was, nor how many there were.
         return F.filter(F.array(*listed), lambda header: header.value.isNotNull())

@@ -67,22 +67,9 @@ class Hiding:
         """
         named = entries.withColumn("player_id", F.col("entry.player_id"))
         marked, hides = self._by_player(named)
-        if self.scores is not None:
-            topic = F.coalesce("entry.topic", F.lit(self.topic_id))
-            of_score = self.scores.select(
-                F.col("topic").alias("__topic"),
-                (-F.col("partition")).alias("__partition"),
-                (-F.col("offset")).alias("__offset"),
-                F.lit(True).alias("__score_hidden"),
-            )
-            same = (
-                (topic == F.col("__topic"))
-                & (F.col("entry.neg_partition") == F.col("__partition"))
-                & (F.col("entry.neg_offset") == F.col("__offset"))
-            )
-            marked = marked.join(F.broadcast(of_score), same, "left")
-            hides = hides | F.col("__score_hidden").isNotNull()
-        return marked.select(*entries.columns, hides.alias("hidden"))
+        topic = F.coalesce("entry.topic", F.lit(self.topic_id))
+        marked, is_hidden = self._by_score(marked, topic, -F.col("entry.neg_partition"), -F.col("entry.neg_offset"))
+        return marked.select(*entries.columns, (hides | is_hidden).alias("hidden"))
 
     def events_marked(self, events: DataFrame) -> DataFrame:
         """Add `hidden boolean` to events; they stay as they are where nothing is hidden.
@@ -96,16 +83,21 @@ class Hiding:
         if self.players is None and self.on_products is None and self.scores is None:
             return events
         marked, hides = self._by_player(with_player(events))
-        if self.scores is not None:
-            of_score = self.scores.where(F.col("topic") == self.topic_id).select(
-                F.col("partition").alias("__partition"),
-                F.col("offset").alias("__offset"),
-                F.lit(True).alias("__score_hidden"),
-            )
-            same = (F.col("partition") == F.col("__partition")) & (F.col("offset") == F.col("__offset"))
-            marked = marked.join(F.broadcast(of_score), same, "left")
-            hides = hides | F.col("__score_hidden").isNotNull()
-        return marked.select(*events.columns, hides.alias("hidden"))
+        marked, is_hidden = self._by_score(marked, F.lit(self.topic_id), F.col("partition"), F.col("offset"))
+        return marked.select(*events.columns, (hides | is_hidden).alias("hidden"))
+
+    def _by_score(self, rows: DataFrame, topic: Column, partition: Column, offset: Column) -> tuple[DataFrame, Column]:
+        """Return rows with what says whether the score of that record is hidden; each row stays one."""
+        if self.scores is None:
+            return rows, F.lit(False)
+        of_score = self.scores.select(
+            F.col("topic").alias("__topic"),
+            F.col("partition").alias("__partition"),
+            F.col("offset").alias("__offset"),
+            F.lit(True).alias("__score_hidden"),
+        )
+        same = (topic == F.col("__topic")) & (partition == F.col("__partition")) & (offset == F.col("__offset"))
+        return rows.join(F.broadcast(of_score), same, "left"), F.col("__score_hidden").isNotNull()
 
     def _by_player(self, rows: DataFrame) -> tuple[DataFrame, Column]:
         """Return rows with what says whether their player is hidden; each row stays one, since a row is named once."""
