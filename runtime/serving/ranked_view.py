@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import merge
@@ -43,6 +44,9 @@ AT_ONCE: Final = 2_000
 AT_A_TIME: Final = 200
 """So many rows are read in a millisecond or two."""
 
+SEARCHED_AT_ONCE: Final = 1_000
+"""Among more rows those that have a text in them are looked for in the background: 1,000 take some milliseconds."""
+
 _KNOWN: Final = 16_384
 """So many second parts are remembered to be there: a megabyte or two."""
 
@@ -63,7 +67,7 @@ class Page(NamedTuple):
     last: bytes | None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Partition:
     """What is kept of one partition.
 
@@ -82,6 +86,37 @@ class _Partition:
     long: set[KeyValue] = field(default_factory=set)
 
 
+@dataclass(slots=True)
+class _Concerned:
+    """Which rows may count otherwise by a change of the table that says what counts.
+
+    Attributes:
+        seconds: those with one of these second parts.
+        texts: those that have one of these in their values.
+    """
+
+    seconds: set[KeyValue] = field(default_factory=set)
+    texts: set[bytes] = field(default_factory=set)
+
+
+class _Search:
+    """A search for the rows that are concerned.
+
+    Args:
+        due: which are.
+
+    Attributes:
+        due: the same.
+        has: whether values have one of the texts in them.
+        found: the rows that have been found, each in its partition.
+    """
+
+    def __init__(self, due: _Concerned) -> None:
+        self.due = due
+        self.has = has_any(due.texts)
+        self.found: dict[KeyPair, _Partition] = {}
+
+
 class RankedView(LocalView):
     """Where rows stand. Everything happens in one event loop.
 
@@ -90,7 +125,11 @@ class RankedView(LocalView):
         copies: what this instance holds.
         at_once: how many rows an order has at most that a reader makes.
         at_a_time: of others so many rows are read, and looked up in the table of their second parts, together.
+        searched_at_once: among more rows those that have a text in them are looked for in the background.
         slice_s: how long the event loop is held to make others, in seconds.
+
+    Attributes:
+        counting: what says which values count, as the orders that there are have been made with it; None: all do.
     """
 
     def __init__(
@@ -100,6 +139,7 @@ class RankedView(LocalView):
         *,
         at_once: int = AT_ONCE,
         at_a_time: int = AT_A_TIME,
+        searched_at_once: int = SEARCHED_AT_ONCE,
         slice_s: float = SLICE_S,
     ) -> None:
         super().__init__(store, copies)
@@ -111,14 +151,18 @@ class RankedView(LocalView):
         self._first_in = None if self._ranking.first_in is None else tables[self._ranking.first_in]
         self._lookups = Lookups(tables)
         self._counted_in = None if self._ranking.counted_in is None else tables[self._ranking.counted_in]
-        # What says which values count, as the orders that there are have been made with it.
-        self._counting: Any = None
+        self.counting: Any = None
+        # Which rows have yet to stand by what counts now, and the search for those that come before them.
+        self._due: _Concerned | None = None
+        self._search: _Search | None = None
         self._rests = _Rests(self._ranking.read_back)
         # Of a backlog many results are of those who play much, and to look each of them up takes a tenth of its work.
         self._known_there: set[KeyValue] = set()
         self._partitions: dict[int, _Partition] = {}
         self._at_once, self._at_a_time, self._slice_s = at_once, at_a_time, slice_s
+        self._searched_at_once = searched_at_once
         self._ahead = Ahead(f"the ranking of store {self.store.name} is made")
+        self._searches = Ahead(f"rows of store {self.store.name} that count otherwise are looked for")
 
     @property
     def name(self) -> str:
@@ -223,6 +267,9 @@ class RankedView(LocalView):
         for key, result in changes.items():
             if kept is not None and kept.ready:
                 self._move(kept, key, before.get(key), result)
+                if self._search is not None and result is not None:
+                    # It may have been passed.
+                    self._look_at(self._search, kept, key, result)
             self._changed(key)
 
     def rows_filled(self, partition: int, keys: Collection[KeyValue]) -> None:  # noqa: ARG002  # nobody ranks them yet
@@ -244,9 +291,9 @@ class RankedView(LocalView):
             self._changed(KeyPair(key, 0))
 
     def partition_ready(self, partition: int) -> None:
-        if self._counted_in is not None:
+        if self._counted_in is not None and self._search is None and self._due is None:
             # Tables are complete, and changes of them are followed from here on.
-            self._counting = self._counted_in.whole
+            self.counting = self._counted_in.whole
         self._partitions[partition] = _Partition(ready=True)
         self._changed(None)
         self._ahead.is_needed()
@@ -258,10 +305,13 @@ class RankedView(LocalView):
     def tables_reset(self) -> None:
         self._partitions.clear()
         self._known_there.clear()
+        self._due = self._search = None
         self._changed(None)
 
+    # What counts
+
     def _count_anew(self, keys: Collection[KeyValue]) -> None:
-        """Have the rows stand where they do by what counts now.
+        """Have the rows stand where they do by what counts now: in the background, if it takes a search of many.
 
         Args:
             keys: of the rows of the table that have changed.
@@ -269,41 +319,93 @@ class RankedView(LocalView):
         assert self._counted_in is not None, "a table has changed"
         whole = self._counted_in.table.whole
         assert whole is not None, "it is held whole"
-        seconds: set[KeyValue] = set()
-        texts: set[bytes] = set()
+        due = self._due_later()
         for concern in map(whole.concerns, keys):
-            seconds.update(key for topic, key in concern.rows if topic == self._ranking.second_in)
+            due.seconds.update(key for topic, key in concern.rows if topic == self._ranking.second_in)
             if concern.text is not None:
-                texts.add(concern.text)
-        # 1. Where they stood before.
-        found = [
-            (kept, pair)
-            for partition, kept in self._partitions.items()
-            for pair in self._concerned(kept, self._stores.get(partition), seconds, texts)
-        ]
-        for kept, pair in found:
-            self._stand(kept, pair, there=False)
-        # 2. Where they stand now.
-        self._counting = self._counted_in.whole
-        for kept, pair in found:
-            self._stand(kept, pair, there=self._has_second(pair.second))
-            self._changed(pair)
+                due.texts.add(concern.text)
+        if self._search is not None or (due.texts and self._rows() > self._searched_at_once):
+            self._searches.is_needed()
+            return
+        for _ in self._counting_anew():
+            pass
 
-    def _concerned(
-        self, kept: _Partition, store: StateStore | None, seconds: Iterable[KeyValue], texts: Collection[bytes]
-    ) -> Iterator[KeyPair]:
-        """Yield the rows of a partition that have one of the second parts, or one of the texts in their values.
+    def _due_later(self) -> _Concerned:
+        """Return which rows the next search is for, so that some can be added."""
+        self._due = self._due or _Concerned()
+        return self._due
 
-        To look for a text takes a second among a million rows: single rows are seldom named without their key.
+    def _rows(self) -> int:
+        """Return how many rows there are to look through."""
+        fills = (store.fill for partition in self._partitions if (store := self._stores.get(partition)) is not None)
+        return sum(fill.rows for fill in fills if fill is not None)
+
+    def _counting_anew(self) -> Iterator[None]:
+        """Have rows stand by what counts now; yield every few milliseconds while they are looked for.
+
+        Until all are found, every row stands by what counted before.
         """
+        assert self._counted_in is not None, "a table has changed"
+        while self._due is not None and self._search is None:
+            search, counting = _Search(self._due), self._counted_in.whole
+            self._search, self._due = search, None
+            looked_through: set[_Partition] = set()
+            try:
+                # Those that become ready meanwhile are made by what counted before as well.
+                while rest := [each for each in self._partitions.items() if each[1] not in looked_through]:
+                    partition, kept = rest[0]
+                    looked_through.add(kept)
+                    for _ in self._looking_through(partition, kept, search):
+                        yield
+                        if self._search is not search:
+                            # All is made anew, by what counts then.
+                            return
+            except StateUnusable:
+                later = self._due_later()
+                later.seconds |= search.due.seconds
+                later.texts |= search.due.texts
+                self._searches.is_needed()
+                raise
+            finally:
+                if self._search is search:
+                    self._search = None
+            self._restand(search.found, counting)
+
+    def _looking_through(self, partition: int, kept: _Partition, search: _Search) -> Iterator[None]:
+        """Find the rows of a partition that are concerned; yield every few milliseconds."""
+        store = self._stores.get(partition)
         if not kept.ready or store is None or store.fill is None or not store.fill.rows:
             return
-        for second in seconds:
-            yield from (self.store.key.unturned(entry) for entry in store.indexed(*bounds(self._second.type, second)))
-        has = has_any(texts)
-        for encoded, stored in store.scan() if texts else ():
-            if has(stored):
-                yield self._key_type.decode(encoded)
+        for second in search.due.seconds:
+            for entry in store.indexed(*bounds(self._second.type, second)):
+                search.found[self.store.key.unturned(entry)] = kept
+        until_s = time.monotonic() + self._slice_s
+        for encoded, stored in store.scan() if search.due.texts else ():
+            if search.has(stored):
+                search.found[self._key_type.decode(encoded)] = kept
+            if time.monotonic() > until_s:
+                yield
+                if self._partitions.get(partition) is not kept:
+                    return
+                until_s = time.monotonic() + self._slice_s
+
+    def _look_at(self, search: _Search, kept: _Partition, key: KeyPair, result: Result) -> None:
+        """Find a row that has changed since the search began, if it is concerned."""
+        if key.second in search.due.seconds or search.has(self._values.to_json(result.values)):
+            search.found[key] = kept
+
+    def _restand(self, found: Mapping[KeyPair, _Partition], counting: Any) -> None:
+        """Have rows stand where they do by what counts from now on."""
+        current = {*self._partitions.values()}
+        rows = [(kept, pair) for pair, kept in found.items() if kept in current]
+        # 1. Where they stood before.
+        for kept, pair in rows:
+            self._stand(kept, pair, there=False)
+        # 2. Where they stand now.
+        self.counting = counting
+        for kept, pair in rows:
+            self._stand(kept, pair, there=self._has_second(pair.second))
+            self._changed(pair)
 
     def _stand(self, kept: _Partition, pair: KeyPair, *, there: bool) -> None:
         """Have a row stand in its order, or not, by what counts at this time."""
@@ -351,13 +453,19 @@ class RankedView(LocalView):
     # Making orders
 
     async def keep_warm(self) -> None:
-        """Make the orders of partitions that become ready, until cancelled."""
-        await self._ahead.keep_up(self.warm_up)
+        """Make the orders of partitions that become ready, and look for rows that count otherwise, until cancelled."""
+        await asyncio.gather(self._ahead.keep_up(self.warm_up), self._searches.keep_up(self.search))
 
     async def warm_up(self) -> None:
         """Make the orders that have not been made, a few milliseconds at a time."""
         for partition in list(self._partitions):
             await self._make_all(partition)
+
+    async def search(self) -> None:
+        """Have the rows stand by what counts now that have to be looked for, a few milliseconds at a time."""
+        if self._counted_in is not None:
+            for _ in self._counting_anew():
+                await asyncio.sleep(0)
 
     async def _make_all(self, partition: int) -> None:
         kept, store = self._partitions.get(partition), self._stores.get(partition)
@@ -442,7 +550,7 @@ class RankedView(LocalView):
         for second, (encoded, stored) in zip(seconds, rows, strict=True):
             if second in there:
                 found = values(values_of(stored))
-                row = self._counted(self._key_type.decode(encoded), found) if self._counting else found
+                row = self._counted(self._key_type.decode(encoded), found) if self.counting else found
                 at = place(row)
                 if at is not None:
                     keys.append(at + second + rest_of(row))
@@ -470,10 +578,10 @@ class RankedView(LocalView):
 
     def _counted(self, key: KeyPair, values: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return what counts of the values of a row."""
-        if not self._counting:
+        if not self.counting:
             return values
         assert self._ranking.counts is not None, "a table says what counts"
-        return self._ranking.counts(key.first, key.second, values, self._counting)
+        return self._ranking.counts(key.first, key.second, values, self.counting)
 
     def _sort_key_of(self, key: KeyPair) -> bytes | None:
         """Return the sort key of a row as it is in the store, whether it has a place or not."""

@@ -32,6 +32,7 @@ class RankingMachine(RuleBasedStateMachine):
         self.driver = Laps(read_back=self.read_back)
         self.view = self.driver.ranked
         self.work: Coroutine[Any, Any, None] | None = None
+        self.search: Coroutine[Any, Any, None] | None = None
         self.last_seen: tuple[int, object] = (-1, None)
         for circuit in range(2):
             self.driver.name(CIRCUITS, circuit, "there")
@@ -64,6 +65,35 @@ class RankingMachine(RuleBasedStateMachine):
         except StopIteration:
             self.work = None
 
+    @rule(what=st.builds("driver/{}".format, DRIVER_IDS) | st.builds("time/{}".format, TIMES), struck=st.booleans())
+    def strike(self, what: str, struck: bool) -> None:
+        self.driver.strike(what, struck=struck)
+
+    @rule(steps=st.integers(1, 5))
+    def search_on(self, steps: int) -> None:
+        self.search = self.search or self.view.search()
+        try:
+            for _ in range(steps):
+                self.search.send(None)
+        except StopIteration:
+            self.search = None
+
+    @rule()
+    def finish_search(self) -> None:
+        """What has been struck by now does not count from then on, also if it was while others were looked for."""
+        for _ in range(2):
+            search, self.search = self.search or self.view.search(), None
+            try:
+                while True:
+                    search.send(None)
+            except StopIteration:
+                pass
+        assert (self.view.counting or frozenset()) == self.driver.struck
+
+    def expected(self, circuit: int) -> list[dict[str, Any]]:
+        """Return what has to be shown while some may be looked for that are struck."""
+        return self.driver.expected(circuit, self.view.counting or frozenset())
+
     @rule()
     def finish_work(self) -> None:
         """All orders are there then: also of what came while they were made."""
@@ -87,7 +117,7 @@ class RankingMachine(RuleBasedStateMachine):
 
     @rule(circuit=CIRCUIT_IDS, around=st.none() | st.integers(0, 3))
     def stand(self, circuit: int, around: int | None) -> None:
-        expected = self.driver.expected(circuit)
+        expected = self.expected(circuit)
         for driver in range(-2, 7):
             position = next((at for at, lap in enumerate(expected) if lap["driver"] == driver), None)
             try:
@@ -105,7 +135,7 @@ class RankingMachine(RuleBasedStateMachine):
 
     @rule(circuit=CIRCUIT_IDS, size=st.integers(1, 4), from_rank=st.integers(1, 9))
     def page_through(self, circuit: int, size: int, from_rank: int) -> None:
-        expected = self.driver.expected(circuit)[from_rank - 1 :]
+        expected = self.expected(circuit)[from_rank - 1 :]
         try:
             page = self.view.page(circuit, size, from_rank=from_rank)
             found = [] if page is None else json.loads(page.rows)
@@ -122,19 +152,19 @@ class RankingMachine(RuleBasedStateMachine):
             found = json.loads(self.view.named(circuit, drivers))
         except NotMade:
             return
-        assert found == [lap for lap in self.driver.expected(circuit) if lap["driver"] in drivers]
+        assert found == [lap for lap in self.expected(circuit) if lap["driver"] in drivers]
 
     @precondition(lambda self: self.work is None)
     @rule(circuit=CIRCUIT_IDS)
     def count(self, circuit: int) -> None:
         try:
-            assert (self.view.count_of(circuit) or 0) == len(self.driver.expected(circuit))
+            assert (self.view.count_of(circuit) or 0) == len(self.expected(circuit))
         except NotMade:
             return
 
     @invariant()
     def a_change_that_a_reader_could_see_has_another_version(self) -> None:
-        now = (self.view.version, [self.driver.expected(circuit) for circuit in range(-1, 3)])
+        now = (self.view.version, [self.expected(circuit) for circuit in range(-1, 3)])
         version, seen = self.last_seen
         assert now[0] != version or now[1] == seen
         self.last_seen = now

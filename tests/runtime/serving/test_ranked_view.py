@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from runtime.errors import StateUnusable
 from runtime.keys import KeyPair
 from runtime.ordered_bytes import falling_double, rising_integer
 from runtime.serving.orders import Making, sort_key
@@ -89,6 +90,85 @@ def test_what_changes_while_an_order_is_made_is_in_it_whenever_it_comes(change: 
                 change(laps)
         for circuit in range(3):
             assert shown(laps, circuit) == laps.expected(circuit), f"changed after step {before}"
+
+
+def come_anew(laps: Laps) -> None:
+    laps.ranked.partition_reset(0)
+    laps.ranked.partition_ready(0)
+
+
+STRUCK_TIME = 3
+STRUCK_DRIVER = 5
+STRUCK = (f"time/{STRUCK_TIME}", f"driver/{STRUCK_DRIVER}")
+
+CHANGES_OF_WHAT_COUNTS: dict[str, Change] = {
+    "a lap takes as long as those that are struck": lambda laps: laps.drive(CIRCUIT, 0, STRUCK_TIME, generation=2),
+    "a lap takes as long no more": lambda laps: laps.drive(CIRCUIT, 4, 1),
+    "a driver who is struck has a first lap": lambda laps: laps.drive(0, STRUCK_DRIVER, 2),
+    "a lap is taken away": lambda laps: laps.drive(CIRCUIT, 4, None),
+    "others are struck": lambda laps: laps.strike("time/2"),
+    "another driver is struck": lambda laps: laps.strike("driver/7"),
+    "what is struck counts again": lambda laps: laps.strike(f"time/{STRUCK_TIME}", struck=False),
+    "a driver is there": lambda laps: laps.name(DRIVERS, 30, "late"),
+    "the partition comes anew": come_anew,
+}
+
+
+@pytest.mark.parametrize("change", CHANGES_OF_WHAT_COUNTS.values(), ids=CHANGES_OF_WHAT_COUNTS)
+def test_what_changes_while_laps_are_looked_for_that_are_struck_stands_by_what_counts_whenever_it_comes(
+    change: Change,
+) -> None:
+    many = sum(1 for _ in searching(struck_laps()))
+    assert many > MANY
+    for before in range(many):
+        laps = struck_laps()
+        for step, _ in enumerate(searching(laps)):
+            if step == before:
+                change(laps)
+            # All stand by what counted before until all have been found: no rank is told of a part.
+            assert laps.ranked.counting in (frozenset(), frozenset(STRUCK), laps.struck)
+        for _ in steps_of(laps):
+            pass
+        for circuit in range(3):
+            assert shown(laps, circuit) == laps.expected(circuit), f"changed after step {before}"
+
+
+def struck_laps() -> Laps:
+    """Return laps in their order, some of which have just been struck."""
+    laps = many_laps()
+    for _ in steps_of(laps):
+        pass
+    before = shown(laps, CIRCUIT)
+    for what in STRUCK:
+        laps.strike(what)
+    assert shown(laps, CIRCUIT) == before == laps.expected(CIRCUIT, frozenset())
+    return laps
+
+
+def searching(laps: Laps) -> Iterator[None]:
+    """Look for laps that are struck; yield whenever others would have their turn."""
+    work = laps.ranked.search()
+    while True:
+        try:
+            work.send(None)
+        except StopIteration:
+            return
+        yield
+
+
+def test_laps_are_looked_for_again_where_their_store_could_not_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    laps = struck_laps()
+
+    def fail(*_: Any, **__: Any) -> Iterator[tuple[bytes, bytes]]:
+        raise StateUnusable("the disk is gone")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(MemoryStore, "scan", fail)
+        with pytest.raises(StateUnusable):
+            list(searching(laps))
+    assert shown(laps, CIRCUIT) == laps.expected(CIRCUIT, frozenset())
+    list(searching(laps))
+    assert shown(laps, CIRCUIT) == laps.expected(CIRCUIT)
 
 
 def test_a_long_order_is_refused_until_it_is_made_and_a_short_one_is_made_by_who_reads_it(laps: Laps) -> None:
