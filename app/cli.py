@@ -1,6 +1,7 @@
 """The `leaderboard` command. What a command needs is imported when it runs, so that `--help` loads no Spark."""
 
 import asyncio
+import json
 import math
 import os
 import re
@@ -242,7 +243,8 @@ def list_hidden() -> None:
 
     settings, _ = _chosen_leaderboard()
     for entry in asyncio.run(all_hidden(settings.kafka)):
-        click.echo("\t".join(entry))
+        # A reason may have line breaks and tabs of its own.
+        click.echo("\t".join((entry.key, entry.since, json.dumps(entry.reason, ensure_ascii=False)[1:-1])))
 
 
 def _moderate(named: "Named", *, hidden: bool, reason: str = "") -> None:

@@ -18,7 +18,7 @@ from runtime.kafka.ids import TopicCatalog
 from runtime.kafka.offsets import topic_offsets
 from runtime.kafka.topics import create_missing, outputs_of
 from runtime.table_records import parse_row
-from runtime.windows import time_text
+from runtime.windows import nearest_time_text
 from topology.leaderboard.moderation import MODERATION_TABLE, Named, key_of, named_by
 from topology.leaderboard.topics import MODERATION
 
@@ -65,12 +65,17 @@ async def say(kafka: KafkaConnection, topology: Topology, named: Named, *, hidde
         reason: why.
 
     Raises:
+        SetupError: the service would not take the record.
         BrokerUnavailable: Kafka cannot be reached or did not take the record.
     """
-    await create_missing(kafka, [spec for spec in outputs_of(topology) if spec.name == MODERATION])
     key = key_of(named)
     # A null is forgotten by and by, where nobody asks who was hidden once.
-    value = json.dumps({"hidden": True, "reason": reason}, ensure_ascii=False).encode() if hidden else None
+    value = json.dumps({"hidden": True, "reason": reason}).encode() if hidden else None
+    try:
+        parse_row(MODERATION_TABLE, key.encode(), value)
+    except InvalidRecord as error:
+        raise SetupError(f"{key!r} cannot be {'hidden' if hidden else 'shown'}", str(error)) from error
+    await create_missing(kafka, [spec for spec in outputs_of(topology) if spec.name == MODERATION])
     producer = AIOKafkaProducer(
         **kafka.for_aiokafka(), enable_idempotence=True, acks="all", request_timeout_ms=_REQUEST_TIMEOUT_MS
     )
@@ -132,4 +137,4 @@ def _take(hidden: dict[str, Entry], key: bytes | None, value: bytes | None, time
         return
     hidden.pop(name, None)
     if row is not None and row["hidden"]:
-        hidden[name] = Entry(name, time_text(time_ms), row["reason"])
+        hidden[name] = Entry(name, nearest_time_text(time_ms), row["reason"])

@@ -39,6 +39,7 @@ STREAM_TIME_KEY: Final = b"@"
 """The key of the records of a result topic that tell stream time. It is no key of a window."""
 STREAM_TIME: Final = "stream_ms"
 """The header that tells it."""
+_VERSION: Final = "version"
 
 
 class WindowKey(NamedTuple):
@@ -350,6 +351,18 @@ def time_text(ms: int) -> str:
     return check_timestamp(ms)
 
 
+def nearest_time_text(ms: int) -> str:
+    """Return an instant as rows have it, and of one that has no such text the nearest: a record may have any timestamp.
+
+    >>> nearest_time_text(1_795_622_400_000_000_000)
+    '9999-12-31T23:59:59.999Z'
+
+    Args:
+        ms: in milliseconds from 1970.
+    """
+    return time_text(min(max(ms, FIRST_MS), LAST_MS))
+
+
 def ms_of(time: str) -> int:
     """Return an instant in milliseconds from 1970.
 
@@ -369,19 +382,24 @@ def stream_time_headers(stream_ms: int, version: int = 1) -> list[tuple[str, byt
         stream_ms: in milliseconds from 1970.
         version: of the store.
     """
-    return [(STREAM_TIME, str(stream_ms).encode()), ("version", str(version).encode())]
+    return [(STREAM_TIME, str(stream_ms).encode()), (_VERSION, str(version).encode())]
 
 
-def stream_time_of(headers: Iterable[tuple[str, bytes]]) -> int:
-    """Return the stream time that the headers of such a record tell.
+def stream_time_of(headers: Iterable[tuple[str, bytes]], version: int = 1) -> int | None:
+    """Return the stream time that the headers of such a record tell; None where another version of the store told it.
+
+    What another version has read says nothing of the rows of this one.
 
     >>> stream_time_of(stream_time_headers(1_795_622_400_000))
     1795622400000
+    >>> stream_time_of(stream_time_headers(1_795_622_400_000), version=2)
 
     Raises:
         InvalidRecord: they tell none.
     """
-    return parse_id((dict(headers).get(STREAM_TIME) or b"").decode("ascii", "replace"))
+    said = dict(headers)
+    told_ms = parse_id((said.get(STREAM_TIME) or b"").decode("ascii", "replace"))
+    return told_ms if said.get(_VERSION, b"1") == str(version).encode() else None
 
 
 def _ms(text: str) -> int:

@@ -9,7 +9,7 @@ from api.leaderboard.schemas import HiddenRow
 from api.serving import Serving
 from runtime.errors import StateUnusable
 from runtime.serving.table_view import TimedRow
-from runtime.windows import time_text
+from runtime.windows import nearest_time_text
 from topology.leaderboard.moderation import HiddenPlayer, ScoreName, named_by
 from topology.leaderboard.topics import MODERATION
 
@@ -50,6 +50,6 @@ def _described(row: TimedRow) -> HiddenRow:
         player_id=player_id,
         product_id=product_id,
         entry=row.key.removeprefix("score/") if isinstance(named, ScoreName) else None,
-        since=time_text(row.time_ms),
+        since=nearest_time_text(row.time_ms),
         reason=row.fields["reason"],
     )

@@ -35,6 +35,8 @@ NAMED_BYTES_MAX: Final = 60_000
 AT_ONCE: Final = 1_000
 """Of a longer list each copy is asked for so many rows at a time: a million would hold up everything else at each
 holder, the group's heartbeats included."""
+KEYS_OF_WINDOWS_AT_ONCE: Final = 4
+"""Of a store with windows, for the same reason, so many named keys: one may have a thousand windows and more."""
 _KEPT_BYTES: Final = 8 << 20
 """A list up to this size is kept for the next who asks."""
 
@@ -171,13 +173,25 @@ class Gather:
             InvalidRequest: the keys are too long to be asked for at once.
             PartitionsUnavailable: no copy of some partitions can answer, and a part will not do.
         """
-        by_partition: dict[int, list[KeyValue]] = {}
-        for key in dict.fromkeys(keys):
-            by_partition.setdefault(self._view.partition_for(key), []).append(key)
-        question = self._named_question(by_partition, cut)
-        parts, missing = await self._collect(question, by_partition, hop=hop, demand=demand)
-        self._refuse_part(missing, partial=partial, asked=len(by_partition))
-        found = dict(chain.from_iterable(parts))
+        each_once = [*dict.fromkeys(keys)]
+        at_once = len(each_once) if self._view.store.window is None else KEYS_OF_WINDOWS_AT_ONCE
+        found: dict[KeyValue, bytes] = {}
+        missing: dict[int, str] = {}
+        asked: set[int] = set()
+        while some := each_once[:at_once]:
+            del each_once[:at_once]
+            by_partition: dict[int, list[KeyValue]] = {}
+            for key in some:
+                by_partition.setdefault(self._view.partition_for(key), []).append(key)
+            question = self._named_question(by_partition, cut)
+            parts, without = await self._collect(question, by_partition, hop=hop, demand=demand)
+            found.update(chain.from_iterable(parts))
+            missing |= without
+            asked |= by_partition.keys()
+            if each_once:
+                # Others are answered in between.
+                await asyncio.sleep(0)
+        self._refuse_part(missing, partial=partial, asked=len(asked))
         return Answer(200, _headers(missing), b"[%b]" % b",".join([found.get(key, b"null") for key in keys]))
 
     async def count(self, *, hop: bool, partial: bool, demand: Demand = ANY) -> Answer:

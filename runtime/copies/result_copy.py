@@ -224,7 +224,9 @@ class ResultCopy(StoreCopy):
 
     def _use(self, record: Record) -> None:
         if record.key == STREAM_TIME_KEY and self._window is not None:
-            self.stream_ms = max(stream_time_of(record.headers), self.stream_ms or 0)
+            told_ms = stream_time_of(record.headers, self._declared.version)
+            if told_ms is not None:
+                self.stream_ms = max(told_ms, self.stream_ms or 0)
             return
         key, encoded = self._key(record)
         held = self._held(key, encoded)

@@ -283,7 +283,7 @@ class Results:
         )
         at_ms = F.unix_millis(_TIME)
         lies_in = (at_ms >= F.col("__from") - window.gap_ms) & (at_ms <= F.col("__to") - window.gap_ms)
-        return rows.join(F.broadcast(sessions), (F.col(key) == F.col("__of")) & lies_in, "left_anti")
+        return rows.join(sessions, (F.col(key) == F.col("__of")) & lies_in, "left_anti")
 
     @property
     def _sessions(self) -> bool:

@@ -210,4 +210,6 @@ class Average(_Added):
         if not isinstance(total, decimal.Decimal):
             return float(total / count)
         least = decimal.Decimal(1).scaleb(-self._digits - _AVERAGE_DIGITS)
-        return _DIVISION.quantize(_DIVISION.divide(total, decimal.Decimal(count)), least)
+        average = _DIVISION.quantize(_DIVISION.divide(total, decimal.Decimal(count)), least)
+        # No zero is negative, also where so little is left of a number.
+        return average or abs(average)

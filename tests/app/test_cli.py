@@ -127,6 +127,14 @@ def test_files_are_sent_to_the_topics_that_they_are_named_for(
         (["broker", "--data-dir", "/dev/null/x"], {}, "leaderboard: the broker cannot write in /dev/null/x "),
         (["jars"], {"JAVA_HOME": "/nowhere", "XDG_CACHE_HOME": "empty"}, "leaderboard: JAVA_HOME is /nowhere"),
         (
+            ["moderate", "hide", "player", str(2**63)],
+            {},
+            "leaderboard: 'player/9223372036854775808' cannot be hidden: ",
+        ),
+        (["moderate", "show", "player", "3", "--product", str(-(2**63) - 1)], {}, "leaderboard: 'player/3/product/-9"),
+        (["moderate", "hide", "player", "3", "--reason", b"\xff"], {}, "leaderboard: 'player/3' cannot be hidden: "),
+        (["moderate", "hide", "score", "AAECAwQFBgcICQoLDA0ODw/0/7"], {}, "leaderboard: 'AAECAwQFBgcICQoLDA0ODw/0/7' "),
+        (
             ["serve"],
             {"LEADERBOARD_CHECKPOINT_URI": "file:///dev/null/x"},
             "leaderboard: LEADERBOARD_CHECKPOINT_URI file:///dev/null/x cannot be used: ",
@@ -134,7 +142,11 @@ def test_files_are_sent_to_the_topics_that_they_are_named_for(
     ],
 )
 def test_what_the_user_must_put_right_is_one_line_and_status_2(
-    arguments: list[str], environment: dict[str, str], line: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    arguments: list[str | bytes],
+    environment: dict[str, str],
+    line: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
     for name, value in environment.items():
         monkeypatch.setenv(name, str(tmp_path) if name == "XDG_CACHE_HOME" else value)

@@ -121,6 +121,7 @@ class Cluster:
         topology: what runs; by default the leaderboard of this depth.
         own: what it answers beside what every one does.
         table_rows: of the topology's tables; others are empty.
+        row_times_ms: the timestamps of their records, by key; 0 where none is said.
         unfilled: the numbers of instances that have not read their tables yet.
         rankings: where rows of stores stand, by instance; by default no store has a ranking.
         further: of other stores what is shown, by instance; by default nothing.
@@ -142,6 +143,7 @@ class Cluster:
         topology: Topology | None = None,
         own: OwnRoutes = leaderboard_routes,
         table_rows: TableRows | None = None,
+        row_times_ms: Mapping[Any, int] | None = None,
         unfilled: Collection[int] = (),
         rankings: Sequence[Mapping[str, RankedView]] = (),
         further: Sequence[Mapping[str, View]] = (),
@@ -176,7 +178,11 @@ class Cluster:
             components = Components(
                 topology=topology,
                 stores={**{view.store.name: by_key(view) for view in (self.views[number], *empty)}, **given},
-                tables=unfilled_tables(topology) if number in unfilled else filled_tables(topology, table_rows or {}),
+                tables=(
+                    unfilled_tables(topology)
+                    if number in unfilled
+                    else filled_tables(topology, table_rows or {}, row_times_ms)
+                ),
                 description=describe(topology),
                 rankings=rankings[number] if rankings else {},
                 parts=parts[number] if parts else {},

@@ -179,8 +179,9 @@ class Counted:
 
         In milliseconds from 1970.
         """
-        told = [stream_time_of(each.headers) for each in self.records(store) if each.key == STREAM_TIME_KEY]
-        return max(told, default=0)
+        version = (store or self.topology.stores[0]).version
+        told = [stream_time_of(each.headers, version) for each in self.records(store) if each.key == STREAM_TIME_KEY]
+        return max((each for each in told if each is not None), default=0)
 
     def counts(self, store: Store | None = None) -> Counter[str]:
         """Return the counts that a copy has which reads the topic from its beginning."""

@@ -125,6 +125,12 @@ def stations_to_publish(copy: ResultCopy, for_s: float = 0.0) -> list[int]:
     return [int(record.key) for record in copy.lacking(for_s)]
 
 
-def feed(copy: StoreCopy, key: bytes | None, value: bytes | None, headers: Iterable[tuple[str, bytes]] = ()) -> None:
+def feed(
+    copy: StoreCopy,
+    key: bytes | None,
+    value: bytes | None,
+    headers: Iterable[tuple[str, bytes]] = (),
+    timestamp_ms: int = 0,
+) -> None:
     """Have a copy read one record."""
-    read(copy, [GivenRecord(copy.position, key, value, headers=tuple(headers))])
+    read(copy, [GivenRecord(copy.position, key, value, timestamp_ms, tuple(headers))])

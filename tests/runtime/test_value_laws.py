@@ -188,6 +188,7 @@ def served(value: Value, said: object) -> bytes:
         (Max("x", Timestamp), '"2026-11-25T20:00:00.000Z"', b'"2026-11-25T20:00:00.000Z"'),
         (Average("x", Decimal(2)), '{"sum":10.00,"count":3}', b"3.333333"),
         (Average("x", Decimal(2)), '{"sum":0.00,"count":0}', b"null"),
+        (Average("x", Decimal(2)), '{"sum":-0.01,"count":100000}', b"0.000000"),
         (Average("x", Int64), '{"sum":10,"count":4}', b"2.5"),
         (Latest("x", Decimal(2)), '{"timestamp":1,"partition":0,"offset":5,"value":1.50}', b"1.50"),
         (Recent(2, "x", Text), '[{"timestamp":1,"partition":0,"offset":5,"value":"a"}]', b'["a"]'),

@@ -79,9 +79,9 @@ def named_by(key: str) -> Named:
         product = None if player[2] is None else Int64.parse(player[2])
         return HiddenPlayer(Int64.parse(player[1]), product)
     if score := _SCORE.fullmatch(key):
-        if len(score[1]) == _CHARACTERS_OF_TOOLS:
+        topic_id = _as_entries_have_it(score[1])
+        if topic_id != score[1]:
             # Two keys for one score would be two rows: lifted by the one it would stay hidden by the other.
-            topic_id = UUID(bytes=urlsafe_b64decode(f"{score[1]}=="))
             raise InvalidRecord(NOT_MODERATION, f"{key!r:.100}: write the topic id as {topic_id}, as `entry` has it")
         named = ScoreName(score[1], int(score[2]), int(score[3]))
         # No record has greater numbers, and Spark has no place for them.
@@ -91,6 +91,16 @@ def named_by(key: str) -> Named:
         NOT_MODERATION,
         f"{key!r:.100}: write player/3, player/3/product/6 or score/<topic id>/<partition>/<offset>",
     )
+
+
+def _as_entries_have_it(topic_id: str) -> str:
+    """Return a topic id as entries have it: Kafka's own tools, and others, write the same one otherwise."""
+    if len(topic_id) == _CHARACTERS_OF_TOOLS:
+        return str(UUID(bytes=urlsafe_b64decode(f"{topic_id}==")))
+    try:
+        return str(UUID(topic_id))
+    except ValueError:
+        return topic_id
 
 
 def key_of(named: Named) -> str:

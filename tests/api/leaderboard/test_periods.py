@@ -124,7 +124,17 @@ async def test_a_period_that_has_passed_is_refused_at_once(instances: PeriodInst
 
 
 @pytest.mark.parametrize(
-    "query", ["period=year", "period=", "at=2026-13-01&period=day", "at=yesterday", "at=20261125", "at=2026-1-1"]
+    "query",
+    [
+        "period=year",
+        "period=",
+        "at=2026-13-01&period=day",
+        "at=yesterday",
+        "at=20261125",
+        "at=2026-1-1",
+        "at=2026-11- 5",
+        "at=\uff12\uff10\uff12\uff16-11-25",
+    ],
 )
 async def test_what_is_no_period_and_no_date_is_refused(instances: PeriodInstances, query: str) -> None:
     refuses(await everywhere(instances, f"/leaderboard/1?{query}"), 400, "invalid-request")

@@ -12,8 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from api.own import no_own_routes
+from api.reads.gather import KEYS_OF_WINDOWS_AT_ONCE
 from runtime.declaration import Json, Store, Stream, Topology
-from runtime.keys import Int64, Key
+from runtime.keys import Int64, Key, KeyValue
+from runtime.serving.view import Cut, Rendered
+from runtime.serving.windowed_view import WindowedView
 from runtime.values import Count
 from runtime.windows import Hopping, WindowKey, Windows, time_text
 from tests.drivers.cluster import Cluster
@@ -254,6 +257,35 @@ async def test_named_keys_are_lists_in_the_order_of_their_names(cluster: Cluster
     query = "&".join(f"key={quote(key, safe='')}" for key in asked)
     answer = await everywhere(cluster, f"{STORE}/keys?{query}")
     assert answer.json() == [of(key, *STARTS) if key in KEYS else None for key in asked]
+
+
+async def test_others_are_answered_between_named_keys_of_which_each_has_many_windows(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = "&".join(f"key={quote(key, safe='')}" for key in KEYS)
+    lists_made: list[int] = []
+    get = WindowedView.get
+
+    def counted(view: WindowedView, key: KeyValue, cut: Cut = None) -> Rendered | None:
+        lists_made[-1] += 1
+        return get(view, key, cut)
+
+    monkeypatch.setattr(WindowedView, "get", counted)
+
+    async def take_turns() -> None:
+        while True:
+            lists_made.append(0)
+            await asyncio.sleep(0)
+
+    others = asyncio.create_task(take_turns())
+    await asyncio.sleep(0)
+    try:
+        for instance in INSTANCES:
+            await cluster.get(f"{STORE}/keys?{asked}", at=instance)
+    finally:
+        others.cancel()
+    assert sum(lists_made) == len(INSTANCES) * len(KEYS)
+    assert max(lists_made) <= KEYS_OF_WINDOWS_AT_ONCE
 
 
 @pytest.mark.parametrize("name", ["since", "until"])

@@ -49,10 +49,10 @@ class Windows(CopiesDriver):
         home = self.view.partition_for(key.rpartition("@")[0]) if partition is None else partition
         self.publish(STORE, key, result, home)
 
-    def tell(self, stream_s: int) -> None:
-        """Tell every copy how far the events have come."""
+    def tell(self, stream_s: int, version: int = 1) -> None:
+        """Tell every copy how far the events of a version of the store have come."""
         for partition in self.all_partitions:
-            feed(self.copy(STORE, partition), STREAM_TIME_KEY, None, stream_time_headers(stream_s * 1000))
+            feed(self.copy(STORE, partition), STREAM_TIME_KEY, None, stream_time_headers(stream_s * 1000, version))
 
     def let_go_of(self) -> list[ResultRecord]:
         """Return what the active copies publish to let windows go."""
@@ -188,6 +188,15 @@ def test_stream_time_never_goes_back_and_what_is_no_time_counts_as_unusable() ->
     feed(driver.copy(STORE), STREAM_TIME_KEY, None, [("stream_ms", b"soon")])
     feed(driver.copy(STORE), STREAM_TIME_KEY, None)
     assert sum(driver.unusable.values()) == 2
+    assert len(driver.let_go_of()) == 1
+
+
+def test_what_another_version_has_read_lets_no_windows_go() -> None:
+    driver = Windows()
+    driver.count("home", 0, 1)
+    driver.tell(1000, version=2)
+    assert driver.let_go_of() == []
+    driver.tell(70)
     assert len(driver.let_go_of()) == 1
 
 

@@ -41,6 +41,8 @@ NO_NAMES = [
     "score/a/00/1",
     "score//0/1",
     OF_TOOLS,
+    "score/00010203-0405-0607-0809-0A0B0C0D0E0F/0/7",
+    "score/000102030405060708090a0b0c0d0e0f/0/7",
 ]
 TOO_GREAT = ["score/a/2147483648/0", "score/a/0/9223372036854775808"]
 NO_NUMBERS = ["player/x", "player/+3", "player/03", "player/3/product/x"]
