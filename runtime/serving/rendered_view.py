@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
+
+from sortedcontainers import SortedList
 
 from runtime.copies.copies import Copies
 from runtime.declaration import Limits, Show, Store
@@ -49,7 +50,7 @@ class _Partition:
         seen: key to what its rendering looked at; hidden rows as well.
         shown: the keys that have something to show.
         stale: keys to render again.
-        ascending: `shown` in order, made when it is asked for.
+        ascending: `shown` in order, made when it is first asked for. To sort a million takes seconds.
     """
 
     ready: bool = False
@@ -57,19 +58,33 @@ class _Partition:
     seen: dict[KeyValue, LookedAt] = field(default_factory=dict)
     shown: set[KeyValue] = field(default_factory=set)
     stale: set[KeyValue] = field(default_factory=set)
-    ascending: list[KeyValue] | None = None
+    ascending: SortedList | None = None
 
     def between(self, within: Range) -> list[KeyValue]:
         """Return the keys to show in a range, ascending; no more than the range has."""
         if self.ascending is None:
-            self.ascending = sorted(self.shown)
-        low = 0 if within.first is None else bisect_left(self.ascending, within.first)
-        high = len(self.ascending) if within.end is None else bisect_left(self.ascending, within.end)
+            self.ascending = SortedList(self.shown)
+        low = 0 if within.first is None else self.ascending.bisect_left(within.first)
+        high = len(self.ascending) if within.end is None else self.ascending.bisect_left(within.end)
         if within.most is not None and within.descending:
             low = max(low, high - within.most)
         elif within.most is not None:
             high = min(high, low + within.most)
-        return self.ascending[low:high]
+        return list(self.ascending.islice(low, high))
+
+    def show(self, key: KeyValue) -> None:
+        """Take note of a key that has something to show."""
+        if key not in self.shown:
+            self.shown.add(key)
+            if self.ascending is not None:
+                self.ascending.add(key)
+
+    def hide(self, key: KeyValue) -> None:
+        """Take note of a key that has nothing to show."""
+        if key in self.shown:
+            self.shown.remove(key)
+            if self.ascending is not None:
+                self.ascending.remove(key)
 
 
 class RenderedView(LocalView):
@@ -375,9 +390,7 @@ class RenderedView(LocalView):
             self._hide(kept, key)
         else:
             self._rendered[key] = rendered
-            if key not in kept.shown:
-                kept.shown.add(key)
-                kept.ascending = None
+            kept.show(key)
         # 3. Renew the index.
         self._lookups.index(key, kept.seen.get(key, NOTHING), looked_at)
         kept.seen[key] = looked_at
@@ -410,9 +423,7 @@ class RenderedView(LocalView):
 
     def _hide(self, kept: _Partition, key: KeyValue) -> None:
         self._rendered.pop(key, None)
-        if key in kept.shown:
-            kept.shown.remove(key)
-            kept.ascending = None
+        kept.hide(key)
 
     def _forget(self, partition: int, key: KeyValue) -> None:
         kept = self._partition(partition)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import NoReturn
 
 import pytest
+from sortedcontainers import SortedList
 
 from runtime.copies.store_copy import SLICE_S
 from runtime.declaration import Row, Show, Tables
@@ -15,7 +16,7 @@ from runtime.errors import StateUnusable
 from runtime.kafka.partitioner import partition_for
 from runtime.keys import Int64, Text
 from runtime.results import Made, Result
-from runtime.serving import ahead, stored_view
+from runtime.serving import ahead, rendered_view, stored_view
 from runtime.serving.stored_view import StoredView
 from runtime.serving.view import EVERYTHING, Range, inclusive
 from runtime.stores.memory import MemoryStore
@@ -275,6 +276,40 @@ async def test_at_most_so_many_rows_are_the_lowest_ones(either: StoresDriver) ->
         either.station(station, result((1, station)))
     assert [p for p, _ in either.view.rows(either.all_partitions, Range(2, most=2), 3)] == [2, 10]
     assert either.view.rows(either.all_partitions, Range(31, most=2), 3) == []
+
+
+async def test_rows_are_put_in_order_once_and_stay_in_it_as_they_come_and_go(
+    driver: StoresDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sorted_anew: list[object] = []
+
+    class Counted(SortedList):
+        def __init__(self, keys: object) -> None:
+            sorted_anew.append(keys)
+            super().__init__(keys)
+
+    monkeypatch.setattr(rendered_view, "SortedList", Counted)
+    await driver.view.warm_up()
+    stations = random.Random(20261129).sample(range(-500, 500), 200)
+    driver.name(STATIONS, {station: f"station {station}" for station in stations})
+    there: set[int] = set()
+    for number, station in enumerate(stations):
+        driver.station(station, result((1, 10)))
+        there.add(station)
+        if number % 3 == 0:
+            gone = min(there, key=lambda each: each * 7919 % 1009)
+            there.remove(gone)
+            driver.station(gone, None)
+        elif number % 3 == 1:
+            # Hidden while its row in the table is gone, and back.
+            for name in (None, "again"):
+                driver.name(STATIONS, {station: name})
+                assert (driver.view.get(station) is None) == (name is None)
+        for descending in (False, True):
+            page = driver.view.rows(driver.all_partitions, Range(None, None, 10, descending=descending), 3)
+            assert [key for key, _ in page] == sorted(there, reverse=descending)[:10]
+        assert [*driver.all()] == sorted(there)
+    assert len(sorted_anew) == driver.partitions
 
 
 async def test_a_row_of_the_same_number_in_another_table_changes_nothing(driver: StoresDriver) -> None:
