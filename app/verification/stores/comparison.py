@@ -82,7 +82,7 @@ class Comparison(NamedTuple):
         late: rows that are missing or say less than the records do, as they would where some came too late, or as long
             as the stream has not come to them; by what they are about, as differences.
         explained: what one record can explain that came too late, for each of these rows: all rows of a session that
-            the records make, all rows of a join.
+            the records make; the row of a join whose key is what is joined on, and all rows of another join.
     """
 
     rows: int
@@ -124,6 +124,7 @@ def compare(
     events_lost: bool,
     stream_ms: int | None = None,
     sessions: Sessions | None = None,
+    joined_on: str | None = None,
 ) -> Comparison:
     """Compare what is served of a store with what has to be.
 
@@ -136,7 +137,9 @@ def compare(
         stream_ms: the stream time of a store with windows: those that are kept no longer by then may be there yet, with
             less than the records say, and are not compared.
         sessions: of a store with sessions all that the records make, those that have not ended as well.
+        joined_on: the column that two streams are joined on, where they are.
     """
+    is_of_one_row = store.rows is None and store.key.name == joined_on
     differences: dict[tuple[str, str, str], Difference] = {}
     late: dict[tuple[str, str, str], Difference] = {}
     explained: dict[tuple[str, str, str], Hashable] = {}
@@ -162,7 +165,7 @@ def compare(
             found_in = late if may_lack else differences
             found_in[about] = Difference(served.url, store.name, json.loads(key), _what(right, row), right, row)
             if may_lack:
-                explained[about] = span
+                explained[about] = key if is_of_one_row else span
         differences |= _of_whole(store, served, answers[0])
     return Comparison(len(every), differences, unproved, late, explained)
 

@@ -48,6 +48,7 @@ class StoreLooks:
                 events_lost=lost,
                 stream_ms=expected.stream_ms.get(store.name),
                 sessions=expected.sessions.get(store.name),
+                joined_on=None if self._topology.join is None else self._topology.join.on,
             ).proved_by(late_rows)
             for store in self._topology.stores
         }

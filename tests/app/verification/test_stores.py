@@ -227,6 +227,12 @@ def test_one_record_that_came_too_late_may_explain_several_rows(answer: list[Any
     assert len(found.proved_by(0).differences) == 2
 
 
+def test_one_record_of_a_join_that_came_too_late_is_in_the_row_of_its_key_where_that_is_joined_on() -> None:
+    found = compare(PAID, [HELLO, WORLD], [served()], events_lost=False, joined_on="word")
+    assert found.proved_by(2).differences == {}
+    assert len(found.proved_by(1).differences) == 2
+
+
 def test_one_record_of_a_join_that_came_too_late_may_be_in_several_rows() -> None:
     found = compare(PAID, [HELLO, WORLD], [served()], events_lost=False)
     assert found.proved_by(1).differences == {}
