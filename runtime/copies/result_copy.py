@@ -19,7 +19,7 @@ from runtime.results import Result
 from runtime.stores.added_keys import AddedKeys
 from runtime.stores.protocol import StateStore
 from runtime.stream.freshness import Freshness
-from runtime.windows import STREAM_TIME_KEY, stream_time_of
+from runtime.windows import STREAM_TIME_KEY, Session, stream_time_of
 
 logger = logging.getLogger(__name__)
 
@@ -89,6 +89,8 @@ class ResultCopy(StoreCopy):
         self._window = declared.window
         self._by_part = declared.by_part
         self._keeps_before = declared.ranking is not None
+        # Of a session the end may come later; of all others the entry in the index is that of their key for good.
+        self._entries_move = isinstance(declared.window, Session)
         self._key_type = declared.row_key
         self._listener = listener
         self._freshness = freshness
@@ -252,7 +254,7 @@ class ResultCopy(StoreCopy):
             self._lacks(key, record)
             return
         merged = new if new is None or held is None else results.merge(self._values, held, new)
-        if merged != held:
+        if merged is not held and (merged is new or merged != held):
             stored = None if merged is None else self._bytes_of(merged, new, record.value)
             self._store(key, encoded, held, merged, stored)
         if merged is not None and self.reached:
@@ -299,7 +301,7 @@ class ResultCopy(StoreCopy):
         self._changes[key] = merged
         self._to_store[encoded] = stored
         self._added += (held is None) - (merged is None)
-        if self._by_part:
+        if self._by_part and (held is None or merged is None or self._entries_move):
             before, now = self._entry(key, encoded, held), self._entry(key, encoded, merged)
             if before is not None and before != now:
                 self._entries[before] = False

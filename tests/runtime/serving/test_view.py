@@ -283,7 +283,7 @@ async def test_rows_are_put_in_order_once_and_stay_in_it_as_they_come_and_go(
 ) -> None:
     sorted_anew: list[object] = []
 
-    class Counted(SortedList):
+    class Counted(SortedList):  # type: ignore[misc]  # it has no types
         def __init__(self, keys: object) -> None:
             sorted_anew.append(keys)
             super().__init__(keys)
