@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from runtime.copies.copies import Copies
@@ -76,6 +76,10 @@ class LocalView(View):
     @abstractmethod
     def shown(self) -> dict[int, int]:
         """Return how many rows are known to be shown, by partition; does nothing to find out."""
+
+    def count_of_second(self, partitions: Iterable[int], second: KeyValue) -> int | None:  # noqa: ARG002  # nobody counts
+        """Return how many rows with a second part of their keys are shown; None where they have to be gone through."""
+        return None
 
     async def keep_warm(self) -> None:
         """Do ahead what reads would have to wait for, until cancelled; returns when there is nothing of the kind."""

@@ -99,7 +99,9 @@ class PartView(View):
         return found
 
     def count(self, partitions: Iterable[int]) -> int:
-        return len(self.rows(partitions, EVERYTHING))
+        partitions = list(partitions)
+        known = self._whole.count_of_second(partitions, self.second)
+        return len(self.rows(partitions, EVERYTHING)) if known is None else known
 
     def watch(self, watcher: Watcher) -> Callable[[], None]:
         self._watchers.append(watcher)

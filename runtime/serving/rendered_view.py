@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -19,7 +20,7 @@ from sortedcontainers import SortedList
 from runtime.copies.copies import Copies
 from runtime.declaration import Limits, Show, Store
 from runtime.errors import LeaderboardError, StateUnusable
-from runtime.keys import KeyValue
+from runtime.keys import KeyPair, KeyValue
 from runtime.records import json_bytes
 from runtime.results import Result, values_of
 from runtime.serving.ahead import Ahead
@@ -49,6 +50,7 @@ class _Partition:
         warm: every key of the store is in `seen` or in `stale`.
         seen: key to what its rendering looked at; hidden rows as well.
         shown: the keys that have something to show.
+        of_second: how many of these have a second part, of keys of two parts.
         stale: keys to render again.
         ascending: `shown` in order, made when it is first asked for. To sort a million takes seconds.
     """
@@ -57,6 +59,7 @@ class _Partition:
     warm: bool = False
     seen: dict[KeyValue, LookedAt] = field(default_factory=dict)
     shown: set[KeyValue] = field(default_factory=set)
+    of_second: Counter[KeyValue] = field(default_factory=Counter)
     stale: set[KeyValue] = field(default_factory=set)
     ascending: SortedList | None = None
 
@@ -76,6 +79,8 @@ class _Partition:
         """Take note of a key that has something to show."""
         if key not in self.shown:
             self.shown.add(key)
+            if isinstance(key, KeyPair):
+                self.of_second[key.second] += 1
             if self.ascending is not None:
                 self.ascending.add(key)
 
@@ -83,6 +88,10 @@ class _Partition:
         """Take note of a key that has nothing to show."""
         if key in self.shown:
             self.shown.remove(key)
+            if isinstance(key, KeyPair):
+                self.of_second[key.second] -= 1
+                if not self.of_second[key.second]:
+                    del self.of_second[key.second]
             if self.ascending is not None:
                 self.ascending.remove(key)
 
@@ -158,6 +167,12 @@ class RenderedView(LocalView):
             self._settle(partition, EVERYTHING)
             total += len(kept.shown)
         return total
+
+    def count_of_second(self, partitions: Iterable[int], second: KeyValue) -> int | None:
+        kept = [self._partition(partition) for partition in partitions]
+        if self._sought or not all(each.warm and not each.stale for each in kept):
+            return None
+        return sum(each.of_second[second] for each in kept)
 
     def shown(self) -> dict[int, int]:
         return {partition: len(kept.shown) for partition, kept in sorted(self._partitions.items())}

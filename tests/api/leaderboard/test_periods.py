@@ -11,11 +11,14 @@ import httpx
 import pytest
 
 from api.live.feeds import Feeds
+from runtime.serving.part_view import PartView
+from runtime.serving.rendered_view import RenderedView
 from tests.drivers.cluster import Cluster
 from tests.drivers.eventually import eventually
 from tests.drivers.period_instances import PeriodInstances
 from tests.drivers.periods import ms
 from tests.drivers.streams import Event
+from topology.leaderboard.board import PERIOD_STORE
 from topology.leaderboard.topics import PLAYERS, PRODUCTS
 
 INSTANCES = [0, 1, 2]
@@ -90,6 +93,33 @@ async def test_all_boards_of_a_period_come_by_product_in_pages_ranges_and_counts
         target = None if link is None else link.partition(">")[0].removeprefix("<")
         assert target is None or "at=2026-11-25" in target
     assert seen == OF_TODAY
+
+
+async def test_boards_of_a_period_are_counted_as_they_come_and_go_without_going_through_them(
+    instances: PeriodInstances, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for each in instances.instances:
+        view = each.views[PERIOD_STORE]
+        assert isinstance(view, RenderedView)
+        await view.warm_up()
+
+    def not_gone_through(*_: Any, **__: Any) -> Any:
+        raise AssertionError("boards are gone through")
+
+    monkeypatch.setattr(PartView, "rows", not_gone_through)
+
+    async def counted(period: str) -> int:
+        count: int = (await everywhere(instances, f"/leaderboard/count?{period}")).json()
+        return count
+
+    assert (await counted("period=day"), await counted("period=day&at=2026-11-20")) == (6, 7)
+    instances.publish(7, TODAY, (1.0, 1))
+    instances.publish(9, TODAY, (1.0, 1))
+    assert await counted("period=day") == 7
+    instances.name(PRODUCTS, 9, "Game 9")
+    assert await counted("period=day") == 8
+    instances.publish(3, TODAY)
+    assert (await counted("period=day"), await counted("period=week")) == (7, 7)
 
 
 async def test_an_answer_is_not_sent_again_to_who_has_it(instances: PeriodInstances) -> None:
