@@ -399,7 +399,7 @@ def stream_time_of(headers: Iterable[tuple[str, bytes]], version: int = 1) -> in
     """
     said = dict(headers)
     told_ms = parse_id((said.get(STREAM_TIME) or b"").decode("ascii", "replace"))
-    return told_ms if said.get(_VERSION, b"1") == str(version).encode() else None
+    return told_ms if (said.get(_VERSION) or b"1") == str(version).encode() else None
 
 
 def _ms(text: str) -> int:
