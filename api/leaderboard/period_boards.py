@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from datetime import date
 from functools import lru_cache
@@ -29,7 +28,6 @@ BOARDS_PATH: Final = "/leaderboard"
 """What the paths of these routes begin with. The page, the demo and the verification have it in their own words."""
 BOARD_PATH: Final = f"{BOARDS_PATH}/{{productId}}"
 NO_PERIOD: Final = {"description": "The boards of the period are kept no longer, or there are none of such periods"}
-_DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _GATHERS_KEPT: Final = 64
 
 
@@ -41,7 +39,7 @@ def _name(text: Any) -> str:
 
 def _day(text: Any) -> date:
     try:
-        if not isinstance(text, str) or _DATE.fullmatch(text) is None:
+        if not isinstance(text, str):
             raise ValueError(text)
         return parse_day(text)
     except ValueError as error:

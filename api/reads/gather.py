@@ -173,25 +173,25 @@ class Gather:
             InvalidRequest: the keys are too long to be asked for at once.
             PartitionsUnavailable: no copy of some partitions can answer, and a part will not do.
         """
-        each_once = [*dict.fromkeys(keys)]
-        at_once = len(each_once) if self._view.store.window is None else KEYS_OF_WINDOWS_AT_ONCE
+        queries = self._queries_of(keys)
+        each_once = [*queries]
+        at_once = AT_ONCE if self._view.store.window is None else KEYS_OF_WINDOWS_AT_ONCE
         found: dict[KeyValue, bytes] = {}
         missing: dict[int, str] = {}
-        asked: set[int] = set()
-        while some := each_once[:at_once]:
-            del each_once[:at_once]
+        for begin in range(0, len(each_once), at_once):
+            if begin:
+                # Others are answered in between.
+                await asyncio.sleep(0)
             by_partition: dict[int, list[KeyValue]] = {}
-            for key in some:
+            for key in each_once[begin : begin + at_once]:
                 by_partition.setdefault(self._view.partition_for(key), []).append(key)
-            question = self._named_question(by_partition, cut)
+            question = self._named_question(by_partition, queries, cut)
             parts, without = await self._collect(question, by_partition, hop=hop, demand=demand)
             found.update(chain.from_iterable(parts))
             missing |= without
-            asked |= by_partition.keys()
-            if each_once:
-                # Others are answered in between.
-                await asyncio.sleep(0)
-        self._refuse_part(missing, partial=partial, asked=len(asked))
+            if missing and not partial:
+                break
+        self._refuse_part(missing, partial=partial, asked=len({*map(self._view.partition_for, each_once)}))
         return Answer(200, _headers(missing), b"[%b]" % b",".join([found.get(key, b"null") for key in keys]))
 
     async def count(self, *, hop: bool, partial: bool, demand: Demand = ANY) -> Answer:
@@ -241,21 +241,23 @@ class Gather:
             parse=lambda frames: unpack(frames, key_type),
         )
 
-    def _named_question(self, by_partition: Mapping[int, list[KeyValue]], cut: Cut) -> _Question[Rows]:
+    def _queries_of(self, keys: Iterable[KeyValue]) -> dict[KeyValue, str]:
+        """Return what asks a peer for each of some keys, once each; raises InvalidRequest when they are too long."""
         key_type = self._view.key_type
-        queries = {
-            partition: "".join(f"&key={encoded(key_type.text(key))}" for key in keys)
-            for partition, keys in by_partition.items()
-        }
+        queries = {key: f"&key={encoded(key_type.text(key))}" for key in dict.fromkeys(keys)}
         total = sum(map(len, queries.values()))
         if total > NAMED_BYTES_MAX:
             raise InvalidRequest(
                 f"key: percent-encoded, these keys have {total} bytes with their names, and {NAMED_BYTES_MAX} can be"
                 " asked for at once: ask for them in several requests"
             )
+        return queries
 
+    def _named_question(
+        self, by_partition: Mapping[int, list[KeyValue]], queries: Mapping[KeyValue, str], cut: Cut
+    ) -> _Question[Rows]:
         def target(partitions: list[int]) -> str:
-            keys = "".join(queries[partition] for partition in partitions)
+            keys = "".join(queries[key] for partition in partitions for key in by_partition[partition])
             return f"{self._internal}/named?partitions={_listed(partitions)}{query_of(cut)}{keys}"
 
         return _Question(
@@ -263,7 +265,7 @@ class Gather:
                 self._view, chain.from_iterable(by_partition[partition] for partition in partitions), cut
             ),
             target=target,
-            parse=lambda frames: unpack(frames, key_type),
+            parse=lambda frames: unpack(frames, self._view.key_type),
         )
 
     def _all_here(self, *, hop: bool) -> bool:

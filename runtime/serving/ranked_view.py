@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import merge
@@ -32,7 +31,7 @@ from runtime.serving.ahead import Ahead
 from runtime.serving.local_view import LocalView
 from runtime.serving.looked_at import Lookups
 from runtime.serving.orders import IN_STORE, SECOND_BYTES, SLICE_S, TAIL_BYTES, Making, bounds, second_of, sort_key
-from runtime.serving.texts import has_any
+from runtime.serving.texts import SEARCHED_AT_ONCE, has_any, keys_with
 from runtime.serving.view import Cut, Range, Rendered, tagged
 from runtime.stores.protocol import StateStore
 
@@ -43,9 +42,6 @@ AT_ONCE: Final = 2_000
 
 AT_A_TIME: Final = 200
 """So many rows are read in a millisecond or two."""
-
-SEARCHED_AT_ONCE: Final = 1_000
-"""Among more rows those that have a text in them are looked for in the background: 1,000 take some milliseconds."""
 
 _KNOWN: Final = 16_384
 """So many second parts are remembered to be there: a megabyte or two."""
@@ -379,15 +375,13 @@ class RankedView(LocalView):
         for second in search.due.seconds:
             for entry in store.indexed(*bounds(self._second.type, second)):
                 search.found[self.store.key.unturned(entry)] = kept
-        until_s = time.monotonic() + self._slice_s
-        for encoded, stored in store.scan() if search.due.texts else ():
-            if search.has(stored):
+        for encoded in keys_with(store, search.has, self._slice_s) if search.due.texts else ():
+            if encoded is not None:
                 search.found[self._key_type.decode(encoded)] = kept
-            if time.monotonic() > until_s:
-                yield
-                if self._partitions.get(partition) is not kept:
-                    return
-                until_s = time.monotonic() + self._slice_s
+                continue
+            yield
+            if self._partitions.get(partition) is not kept:
+                return
 
     def _look_at(self, search: _Search, kept: _Partition, key: KeyPair, result: Result) -> None:
         """Find a row that has changed since the search began, if it is concerned."""

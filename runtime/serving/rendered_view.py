@@ -26,7 +26,7 @@ from runtime.results import Result, values_of
 from runtime.serving.ahead import Ahead
 from runtime.serving.local_view import LocalView
 from runtime.serving.looked_at import NOTHING, LookedAt, Lookups
-from runtime.serving.texts import has_any
+from runtime.serving.texts import SEARCHED_AT_ONCE, has_any, keys_with
 from runtime.serving.view import EVERYTHING, Cut, Range, Rendered, tagged
 
 logger = logging.getLogger(__name__)
@@ -34,8 +34,6 @@ logger = logging.getLogger(__name__)
 _AT_ONCE: Final = 32
 """A row that more results look at has them rendered again in the background, so that no read waits for all of them."""
 _SLICE_S: Final = 0.002
-_SEARCHED_AT_ONCE: Final = 1_000
-"""Among more rows those that have a text in them are looked for in the background: 1,000 take some milliseconds."""
 _COUNTED_AT_ONCE: Final = 50_000
 """Whoever counts rows waits until so many have been rendered: a second. More are rendered in the background first."""
 _NO_LIST: Final = Limits(default=0, most=0)
@@ -242,7 +240,7 @@ class RenderedView(LocalView):
         self._seeks += 1
         self._sought[text] = self._seeks
         self._version += 1
-        if sum(len(kept.seen) for kept in self._partitions.values()) <= _SEARCHED_AT_ONCE:
+        if sum(len(kept.seen) for kept in self._partitions.values()) <= SEARCHED_AT_ONCE:
             self._end_search()
         else:
             self._ahead.is_needed()
@@ -263,18 +261,17 @@ class RenderedView(LocalView):
                     del self._sought[text]
 
     def _searching_in(self, partition: int, kept: _Partition, texts: Collection[bytes]) -> Iterator[None]:
-        store, started, has = self._stores.get(partition), time.monotonic(), has_any(texts)
-        for encoded, stored in () if store is None else store.scan():
-            if has(stored):
+        store = self._stores.get(partition)
+        for encoded in () if store is None else keys_with(store, has_any(texts), _SLICE_S):
+            if encoded is not None:
                 key = self._key_type.decode(encoded)
                 if key in kept.seen:
                     self._render_again([key])
-            if time.monotonic() - started > _SLICE_S:
-                yield
-                if not self._is_current(partition, kept):
-                    # Whatever is rendered of it from now on is so by what the tables are now.
-                    return
-                started = time.monotonic()
+                continue
+            yield
+            if not self._is_current(partition, kept):
+                # Whatever is rendered of it from now on is so by what the tables are now.
+                return
 
     # Working ahead
 
@@ -313,7 +310,7 @@ class RenderedView(LocalView):
     def _keys(self, partition: int, within: Range) -> list[KeyValue]:
         """Return the keys to show in a range, in no particular order; no more than the range has. They are rendered."""
         kept, store = self._partition(partition), self._stores.get(partition)
-        is_nearly_made = kept.warm and len(kept.stale) <= _SEARCHED_AT_ONCE
+        is_nearly_made = kept.warm and len(kept.stale) <= SEARCHED_AT_ONCE
         if is_nearly_made or within.most is None or store is None:
             self._settle(partition, within)
             return kept.between(within)

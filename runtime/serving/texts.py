@@ -1,9 +1,16 @@
-"""Looks for any of many texts in the values of rows."""
+"""Looks for any of many texts in the values of rows, a few milliseconds at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import time
+from collections.abc import Callable, Collection, Iterator
 from itertools import takewhile
+from typing import Final
+
+from runtime.stores.protocol import StateStore
+
+SEARCHED_AT_ONCE: Final = 1_000
+"""Among more rows those that have a text in them are looked for in the background: 1,000 take some milliseconds."""
 
 
 def has_any(texts: Collection[bytes]) -> Callable[[bytes], bool]:
@@ -31,3 +38,20 @@ def has_any(texts: Collection[bytes]) -> Callable[[bytes], bool]:
         return False
 
     return has
+
+
+def keys_with(store: StateStore, has: Callable[[bytes], bool], slice_s: float) -> Iterator[bytes | None]:
+    """Yield the keys, as the store has them, of the rows that have what is sought, and None whenever time is up.
+
+    Args:
+        store: what is looked through.
+        has: as `has_any` returns it.
+        slice_s: how long it goes on before None, in seconds.
+    """
+    until_s = time.monotonic() + slice_s
+    for encoded, stored in store.scan():
+        if has(stored):
+            yield encoded
+        if time.monotonic() > until_s:
+            yield None
+            until_s = time.monotonic() + slice_s

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Coroutine
+from itertools import repeat
 from typing import Any, ClassVar
 
 from hypothesis import settings
@@ -22,6 +23,19 @@ TIMES = st.integers(0, 4)
 NAMES = st.none() | st.sampled_from(["a", "b"])
 
 
+Work = Coroutine[Any, Any, None]
+
+
+def after(work: Work, steps: int | None = None) -> Work | None:
+    """Return what is left of some work after so many steps, or after all: None when it is done."""
+    try:
+        for _ in repeat(None) if steps is None else range(steps):
+            work.send(None)
+    except StopIteration:
+        return None
+    return work
+
+
 class RankingMachine(RuleBasedStateMachine):
     """Compares the view with a plain reference; long orders are made in the background, a row at a time."""
 
@@ -31,8 +45,8 @@ class RankingMachine(RuleBasedStateMachine):
         super().__init__()
         self.driver = Laps(read_back=self.read_back)
         self.view = self.driver.ranked
-        self.work: Coroutine[Any, Any, None] | None = None
-        self.search: Coroutine[Any, Any, None] | None = None
+        self.work: Work | None = None
+        self.search: Work | None = None
         self.last_seen: tuple[int, object] = (-1, None)
         for circuit in range(2):
             self.driver.name(CIRCUITS, circuit, "there")
@@ -58,12 +72,7 @@ class RankingMachine(RuleBasedStateMachine):
 
     @rule(steps=st.integers(1, 5))
     def work_on(self, steps: int) -> None:
-        self.work = self.work or self.view.warm_up()
-        try:
-            for _ in range(steps):
-                self.work.send(None)
-        except StopIteration:
-            self.work = None
+        self.work = after(self.work or self.view.warm_up(), steps)
 
     @rule(what=st.builds("driver/{}".format, DRIVER_IDS) | st.builds("time/{}".format, TIMES), struck=st.booleans())
     def strike(self, what: str, struck: bool) -> None:
@@ -71,23 +80,13 @@ class RankingMachine(RuleBasedStateMachine):
 
     @rule(steps=st.integers(1, 5))
     def search_on(self, steps: int) -> None:
-        self.search = self.search or self.view.search()
-        try:
-            for _ in range(steps):
-                self.search.send(None)
-        except StopIteration:
-            self.search = None
+        self.search = after(self.search or self.view.search(), steps)
 
     @rule()
     def finish_search(self) -> None:
         """What has been struck by now does not count from then on, also if it was while others were looked for."""
         for _ in range(2):
-            search, self.search = self.search or self.view.search(), None
-            try:
-                while True:
-                    search.send(None)
-            except StopIteration:
-                pass
+            self.search = after(self.search or self.view.search())
         assert (self.view.counting or frozenset()) == self.driver.struck
 
     def expected(self, circuit: int) -> list[dict[str, Any]]:
@@ -98,12 +97,7 @@ class RankingMachine(RuleBasedStateMachine):
     def finish_work(self) -> None:
         """All orders are there then: also of what came while they were made."""
         for _ in range(2):
-            work, self.work = self.work or self.view.warm_up(), None
-            try:
-                while True:
-                    work.send(None)
-            except StopIteration:
-                pass
+            self.work = after(self.work or self.view.warm_up())
         assert not any(self.view.why_not_made(circuit) for circuit in range(-1, 3))
 
     @rule(partition=st.integers(0, 1), empty=st.booleans())

@@ -7,6 +7,7 @@ times, for Spark, for Arrow and for Python, and tests hold them to each other.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -34,6 +35,7 @@ KEPT_MOST: Final = 1_000
 _DAY_MS: Final = 86_400_000
 _EPOCH: Final = date(1970, 1, 1)
 _THURSDAY: Final = 3
+_DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 """The day of the week of 1970-01-01; weeks begin on Monday, 0."""
 _MADE_BEFORE: Final = 500
 _MADE_BEHIND: Final = 100
@@ -217,6 +219,9 @@ def is_kept(period: Column, cutoffs: Mapping[str, str]) -> Column:
 
 def parse_day(text: str) -> date:
     """Return the day that `YYYY-MM-DD` is; raises ValueError when the text is none."""
+    if _DATE.fullmatch(text) is None:
+        # `strptime` takes fewer digits, blanks, and digits of any script.
+        raise ValueError(text)
     return datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC).date()
 
 

@@ -288,6 +288,22 @@ async def test_others_are_answered_between_named_keys_of_which_each_has_many_win
     assert max(lists_made) <= KEYS_OF_WINDOWS_AT_ONCE
 
 
+async def test_named_keys_are_refused_at_once_where_they_are_too_long_or_nobody_has_them(cluster: Cluster) -> None:
+    long = "&".join(f"key={str(number) + '/' * 30}" for number in range(1000))
+    refused = await everywhere(cluster, f"{STORE}/keys?{long}")
+    assert (refused.status_code, "several requests" in refused.json()["detail"]) == (400, True)
+    assert cluster.network.requests == []
+    cluster.kill(1)
+    cluster.kill(2)
+    asked = "&".join(f"key={quote(key, safe='')}" for key in KEYS)
+    refused = await cluster.get(f"{STORE}/keys?{asked}")
+    assert (refused.status_code, refused.json()["partitions"]) == (503, [1])
+    assert "partial=true" in refused.json()["detail"]
+    part = await cluster.get(f"{STORE}/keys?{asked}&partial=true")
+    assert part.headers["x-missing-partitions"] == "1"
+    assert {row is None for row in part.json()} == {True, False}
+
+
 @pytest.mark.parametrize("name", ["since", "until"])
 async def test_a_span_is_of_one_key_with_windows(cluster: Cluster, name: str) -> None:
     # Where a route has no such parameter it says nothing, as any other that it does not know.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from random import Random
 from typing import Any
 
@@ -63,8 +63,12 @@ def laps() -> Laps:
 
 
 def steps_of(laps: Laps) -> Iterator[None]:
-    """Yield after each step of the work."""
-    work = laps.ranked.warm_up()
+    """Make the orders; yield whenever others would have their turn."""
+    return turns_of(laps.ranked.warm_up())
+
+
+def turns_of(work: Coroutine[Any, Any, None]) -> Iterator[None]:
+    """Yield after each step of some work."""
     while True:
         try:
             work.send(None)
@@ -147,13 +151,7 @@ def struck_laps() -> Laps:
 
 def searching(laps: Laps) -> Iterator[None]:
     """Look for laps that are struck; yield whenever others would have their turn."""
-    work = laps.ranked.search()
-    while True:
-        try:
-            work.send(None)
-        except StopIteration:
-            return
-        yield
+    return turns_of(laps.ranked.search())
 
 
 def test_laps_are_looked_for_again_where_their_store_could_not_be_read(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -118,7 +118,7 @@ async def test_what_is_hidden_leaves_its_boards_and_is_back_when_it_is_lifted(
 async def test_what_is_hidden_or_lifted_while_boards_are_searched_reads_so_on_all_of_them(
     monkeypatch: pytest.MonkeyPatch, first: dict[str, Any]
 ) -> None:
-    monkeypatch.setattr(rendered_view, "_SEARCHED_AT_ONCE", 0)
+    monkeypatch.setattr(rendered_view, "SEARCHED_AT_ONCE", 0)
     monkeypatch.setattr(rendered_view, "_SLICE_S", 0)
     products = (1, 6)
     last = SHOW if first is HIDE else HIDE
