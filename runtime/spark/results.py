@@ -90,6 +90,8 @@ class Results:
         partitions: how many the result topic has.
         stream_ms: the stream time that the generation began with, where the store has windows: what this lets go has
             been let go before, and a session that has ended by it has been written.
+        has_older: whether published results count events of topics that the sources were before they were created anew.
+            Without any, all that results are made of are numbers, which Spark adds up without sorting.
     """
 
     store: Store
@@ -97,6 +99,7 @@ class Results:
     generation: int
     partitions: int = 1
     stream_ms: int | None = None
+    has_older: bool = False
 
     @property
     def keeps_offsets(self) -> bool:
@@ -155,7 +158,7 @@ class Results:
             F.when(self._is_of(source, partition), F.col("at.offset")).alias(name)
             for source, partition, name in self._places()
         ]
-        older = [F.lit(None).cast("string").alias(f"{_MADE}older")] if self.keeps_offsets else []
+        older = [F.lit(None).cast("string").alias(name) for name in self._older_names]
         rows = self._with_topic_id(rows)
         keyed = rows.where(has_key(self.store))
         of_window = [] if self.store.window is None else [_TIME if self._sessions else _START]
@@ -171,7 +174,7 @@ class Results:
         """
         made = [F.sum(f"{_MADE}events").alias(f"{_MADE}events"), F.max(f"{_MADE}newest_ms").alias(f"{_MADE}newest_ms")]
         offsets = [F.max(name).alias(name) for name in self._offset_names]
-        older = [F.max(f"{_MADE}older").alias(f"{_MADE}older")] if self.keeps_offsets else []
+        older = [F.max(name).alias(name) for name in self._older_names]
         if self.store.of_join:
             # No aggregate may follow a join: each row is a result, and the copies merge them.
             added = parts.select("*", *self.store.record.of_one_part())
@@ -213,6 +216,17 @@ class Results:
         marked = stretch.alias(_WINDOW, metadata={_WATERMARKED: window.keep_ms})
         return parts.select("*", marked).groupBy(self.store.key.name, _WINDOW)
 
+    def counts_older(self, published: DataFrame) -> bool:
+        """Return whether published results count events of other topics than the sources.
+
+        Args:
+            published: as `published` returns it.
+        """
+        if not self.keeps_offsets:
+            return False
+        topic_ids = F.map_keys("made.offsets")
+        return not published.where(F.exists(topic_ids, lambda each: ~each.isin(*self._topic_ids))).isEmpty()
+
     def seed(self, published: DataFrame) -> DataFrame:
         """Return the parts that published results are, for the state that a generation begins with.
 
@@ -241,7 +255,7 @@ class Results:
             rest = F.map_filter(of_topics, lambda topic_id, _: ~topic_id.isin(*self._topic_ids))
             # The fields of a JSON object, to stand behind those of the source.
             text = F.regexp_extract(F.to_json(rest), r"^\{(.*)\}$", 1)
-            older = [F.when(F.size(rest) > 0, text).alias(f"{_MADE}older")]
+            older = [F.when(F.size(rest) > 0, text).alias(name) for name in self._older_names]
         flat = self._with_own_topic_id(self.alive(published).select(*others, *offsets, *older, "values"))
         parts = self.store.record.parts_of_published(flat, keys_of(self.store))
         return parts.select(*self.part_names(parts))
@@ -249,8 +263,7 @@ class Results:
     def part_names(self, parts: DataFrame) -> list[str]:
         """Return the columns of parts, in the order in which `parts` makes them."""
         made = [f"{_MADE}events", f"{_MADE}newest_ms", *self._offset_names]
-        older = [f"{_MADE}older"] if self.keeps_offsets else []
-        first = [*keys_of(self.store), *made, *older]
+        first = [*keys_of(self.store), *made, *self._older_names]
         return first + [name for name in parts.columns if name not in (*first, "values", TOPIC_ID)]
 
     def uncovered(self, rows: DataFrame, seed: DataFrame) -> DataFrame:
@@ -317,6 +330,11 @@ class Results:
         return [name for _, _, name in self._places()]
 
     @property
+    def _older_names(self) -> list[str]:
+        """The column of the offsets of older topics; none where there are no such."""
+        return [f"{_MADE}older"] if self.keeps_offsets and self.has_older else []
+
+    @property
     def _topic_ids(self) -> list[str]:
         return [source.topic_id for source in self.sources]
 
@@ -352,8 +370,8 @@ class Results:
             of_source = [F.col(name).alias(str(partition)) for _, partition, name in places]
             # Fields that are null are left out.
             here += [F.lit(f'{"," if here else "{"}"{source.topic_id}":'), F.to_json(F.struct(*of_source))]
-        older = F.coalesce(F.concat(F.lit(","), F.col(f"{_MADE}older")), F.lit(""))
-        return F.concat(*here, older, F.lit("}"))
+        older = [F.coalesce(F.concat(F.lit(","), F.col(name)), F.lit("")) for name in self._older_names]
+        return F.concat(*here, *older, F.lit("}"))
 
 
 Consumed = tuple[bytes, bytes, list[tuple[str, bytes]]]

@@ -354,7 +354,11 @@ class Choice:
             if stream_ms is None and not self._store.final:
                 stream_ms = self._stream_ms(spark, generations, last, topics, results)
             generation = generations.claim(
-                newest, self.origin(topics), seeded=not self._store.of_join, stream_ms=stream_ms
+                newest,
+                self.origin(topics),
+                seeded=not self._store.of_join,
+                stream_ms=stream_ms,
+                has_older=before.results.counts_older(results),
             )
             work = self._work(spark, generations, generation, topics)
             if generation.seeded:

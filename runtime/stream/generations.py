@@ -104,6 +104,7 @@ class Generation:
         origin: what its state depends on.
         seeded: whether there were results before it.
         stream_ms: how far the events of these had come, in milliseconds from 1970, where the store has windows.
+        has_older: whether these counted events of topics that the sources were before they were created anew.
     """
 
     number: int
@@ -111,6 +112,7 @@ class Generation:
     origin: Origin
     seeded: bool = False
     stream_ms: int | None = None
+    has_older: bool = False
 
     @property
     def name(self) -> str:
@@ -146,6 +148,8 @@ class Generation:
                 Origin(**fields["origin"]),
                 bool(fields["seeded"]),
                 fields.get("stream_ms"),
+                # Those that do not say it have a place for it in their state.
+                bool(fields.get("has_older", True)),
             )
         except (KeyError, TypeError) as error:
             raise ValueError(f"not a generation: {error!r}") from error
@@ -177,7 +181,9 @@ class Generations:
                     return None
         return None
 
-    def claim(self, published: int, origin: Origin, *, seeded: bool, stream_ms: int | None = None) -> Generation:
+    def claim(
+        self, published: int, origin: Origin, *, seeded: bool, stream_ms: int | None = None, has_older: bool = False
+    ) -> Generation:
         """Return a generation with a number that nobody else has; it counts from `commit` on.
 
         Args:
@@ -185,6 +191,7 @@ class Generations:
             origin: what its state depends on.
             seeded: whether it begins with results.
             stream_ms: see `Generation`.
+            has_older: see `Generation`.
         """
         numbers = [int(match[1]) for name in self.directory.names() if (match := _CLAIM.match(name))]
         number = max([published, *numbers], default=0)
@@ -195,7 +202,7 @@ class Generations:
                 # A later generation has deleted the claims before its own: this number may have been one of them.
                 later = max(map(_number, self._directories()), default=0)
                 if later < number:
-                    return Generation(number, token, origin, seeded, stream_ms)
+                    return Generation(number, token, origin, seeded, stream_ms, has_older)
                 number = later
 
     def commit(self, generation: Generation) -> None:

@@ -79,6 +79,7 @@ class Work:
             generation.number,
             partitions=generation.origin.result_partitions,
             stream_ms=generation.stream_ms,
+            has_older=generation.has_older,
         )
 
     @property

@@ -106,6 +106,7 @@ class StoreOnFrames:
         seed: the parts that the generation begins with.
         narrow: leaves out events that change nothing.
         stream_ms: the stream time that the generation began with.
+        has_older: whether the seed counts events of topics that the sources were before.
         as_of_ms: the clock by which it is told which records are of the future; by default that of the machine.
         name: of the store; by default the first.
     """
@@ -119,6 +120,7 @@ class StoreOnFrames:
     seed: DataFrame | None = None
     narrow: Callable[[DataFrame], DataFrame] = as_they_are
     stream_ms: int | None = None
+    has_older: bool = False
     as_of_ms: int | None = None
     name: str | None = None
 
@@ -133,7 +135,9 @@ class StoreOnFrames:
         topics = self.topology.source_topics
         ids = [self.topic_id] if len(topics) == 1 else [f"{topic}-{self.topic_id}" for topic in topics]
         sources = [SourceTopic(topic, of_topic, self.partitions) for topic, of_topic in zip(topics, ids, strict=True)]
-        return Results(self.store, sources, self.generation, self.store.partitions, self.stream_ms)
+        return Results(
+            self.store, sources, self.generation, self.store.partitions, self.stream_ms, has_older=self.has_older
+        )
 
     def query(self, records: Records) -> DataFrame:
         """Return the result records of source records, the seed merged into them."""
@@ -169,5 +173,7 @@ class StoreOnFrames:
         return published(self.store, published_frame(self.session, records))
 
     def seed_of(self, records: Sequence[AnyResult]) -> DataFrame:
-        """Return the parts that a generation begins with when these records are published."""
-        return self.made.seed(latest(self.store, self.published(records)))
+        """Return the parts that a generation begins with when these records are published; notes `has_older`."""
+        results = latest(self.store, self.published(records))
+        self.has_older = self.made.counts_older(results)
+        return self.made.seed(results)

@@ -194,6 +194,23 @@ def test_the_events_of_a_topic_that_was_created_anew_are_all_new(on_frames: Fram
     )
 
 
+@pytest.mark.parametrize(("topic_id", "has_older"), [("old", False), ("new", True)])
+def test_the_state_has_a_place_for_older_topics_where_there_are_any(
+    on_frames: Frames, topic_id: str, has_older: bool
+) -> None:
+    before = on_frames(topic_id="old").records(records_of(["a a", "b"]))
+    anew = on_frames(topic_id=topic_id, generation=2)
+    anew.seed = anew.seed_of(before)
+    assert ("made_older" in anew.seed.columns) == anew.has_older == has_older
+
+
+def test_counts_are_added_up_without_sorting(on_frames: Frames, capsys: pytest.CaptureFixture[str]) -> None:
+    on_frames().query(records_of(["a a", "b"])).explain()
+    plan = capsys.readouterr().out
+    assert "HashAggregate" in plan
+    assert "Sort" not in plan
+
+
 def test_a_weight_that_is_null_counts_nothing(on_frames: Frames) -> None:
     def weighed(lines: DataFrame) -> DataFrame:
         weight = F.regexp_extract("text", "[0-9]+", 0).try_cast("bigint")

@@ -60,9 +60,16 @@ def test_a_number_is_noted_beside_the_checkpoint(spark: Spark, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("seeded", [True, False])
-def test_a_generation_survives_its_file(seeded: bool) -> None:
-    generation = Generation(7, "ab12", ORIGIN, seeded)
+@pytest.mark.parametrize("has_older", [True, False])
+def test_a_generation_survives_its_file(seeded: bool, has_older: bool) -> None:
+    generation = Generation(7, "ab12", ORIGIN, seeded, has_older=has_older)
     assert Generation.from_json(generation.to_json()) == generation
+
+
+def test_a_generation_that_does_not_say_it_has_a_place_for_older_topics() -> None:
+    fields = json.loads(Generation(7, "ab12", ORIGIN).to_json())
+    del fields["has_older"]
+    assert Generation.from_json(json.dumps(fields)) == Generation(7, "ab12", ORIGIN, has_older=True)
 
 
 @pytest.mark.parametrize(
@@ -350,6 +357,7 @@ def test_a_file_says_what_people_look_for(generations: Generations) -> None:
         "token": generation.token,
         "seeded": True,
         "stream_ms": None,
+        "has_older": False,
         "origin": {
             "topic_ids": IDS,
             "version": 1,
