@@ -32,10 +32,10 @@ KEPT: Final[Mapping[str, int]] = {DAY: 8, WEEK: 5, MONTH: 13}
 """How many past ones of each stay."""
 KEPT_MOST: Final = 1_000
 
+_DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _DAY_MS: Final = 86_400_000
 _EPOCH: Final = date(1970, 1, 1)
 _THURSDAY: Final = 3
-_DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 """The day of the week of 1970-01-01; weeks begin on Monday, 0."""
 _MADE_BEFORE: Final = 500
 _MADE_BEHIND: Final = 100
