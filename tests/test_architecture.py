@@ -59,7 +59,7 @@ _API = """
     live live.event_stream live.feed
     components
     cluster.peers cluster.self_check cluster.stream_link
-    reads.told reads.demand reads.gather reads.one_copy reads.one_row reads.ranks
+    reads.told reads.demand reads.collect reads.gather reads.one_copy reads.one_row reads.ranks
     live.follower live.feeds live.events
     operate operate.operations operate.declared operate.examples operate.metric_names
     http.front http.observed

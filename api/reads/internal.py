@@ -21,10 +21,11 @@ from api.http.parameters import HowMany
 from api.live.event_stream import LINES_TYPE, Words
 from api.live.events import EventStream
 from api.live.feeds import Feeds, Scope
+from api.reads.collect import parse_partitions
 from api.reads.cut import Instant, cut_within
-from api.reads.demand import Demand, MaxLag, MinPosition, Require, reached_among, status_among_many
+from api.reads.demand import Demand, MaxLag, MinPosition, Require, as_demanded, reached_among, status_among_many
 from api.reads.framing import FRAMES_TYPE, pack
-from api.reads.gather import parse_partitions, rows_of
+from api.reads.gather import rows_of
 from api.reads.told import reach
 from api.serving import ServedStore, Serving
 from runtime.errors import StateUnusable
@@ -40,7 +41,7 @@ class _Asked(NamedTuple):
 
     Attributes:
         partitions: the copies, ascending.
-        once_at: those of them that come to these positions in a moment answer then, and others all the same.
+        once_at: those of them answer only if they come to these positions in a moment.
         demand: what the copies have to be like.
     """
 
@@ -107,6 +108,9 @@ class _Parts:
         await reached_among(view, partitions, demand)
         known = [each for each in partitions if each < view.partition_count]
         statuses = {each: status_among_many(view, each, demand) for each in known}
+        for position in once_at:
+            if (status := statuses.get(position.partition)) is not None:
+                statuses[position.partition] = as_demanded(Demand(position), position.partition, status)
         held = [each for each, status in statuses.items() if status.can_answer]
         if not held:
             reasons = {each: status.reason for each, status in statuses.items()}

@@ -95,7 +95,7 @@ class OneCopy(ABC):
             await self._told.reached([partition])
         if not isinstance(answer, Remote):
             return answer
-        reply = await self._newest(answer.hosts, key, what, demand)
+        reply = await self._newest(answer, key, what, demand)
         if not isinstance(reply, NoReply):
             headers = [(name, reply.headers[name]) for name in _PASSED_ON if name in reply.headers]
             return Answer(reply.status, headers, reply.body, reply.headers.get(b"etag"))
@@ -132,14 +132,23 @@ class OneCopy(ABC):
         answer = self._unavailable(key, what, partition, route.reason)
         return unmet(answer, status.reason) if there_is.can_answer and not status.can_answer else answer
 
-    async def _newest(self, hosts: tuple[HostInfo, ...], key: Any, what: Any, demand: Demand) -> Reply | NoReply:
-        """Return what a peer replies, whose copy has come to what was told before if one does so in a moment."""
+    async def _newest(self, route: Remote, key: Any, what: Any, demand: Demand) -> Reply | NoReply:
+        """Return what a peer replies whose copy is as far as what was told, or the newest that there is.
 
-        async def ask(positions: list[Position]) -> Reply | NoReply:
-            wanted = demand._replace(position=positions[0]) if positions else demand
-            return await self._forward(hosts, key, what, wanted)
-
-        return await self._told.newest(STORE_POSITION, ask)
+        There is no reply where peers are behind and the copy here is not.
+        """
+        reply = await self._forward(route.hosts, key, what, demand)
+        if isinstance(reply, NoReply):
+            return reply
+        for told in self._told.ahead_of(reply, STORE_POSITION):
+            status = as_demanded(demand, told.partition, self._status(key, told.partition))
+            if route.then_local and status.can_answer and self._told.is_here(told):
+                return NoReply("the copies of others are behind the one here")
+            newer = await self._forward(route.hosts, key, what, demand._replace(position=told))
+            reply = reply if isinstance(newer, NoReply) else newer
+            self._told.forget(self._told.ahead_of(reply, STORE_POSITION))
+        self._told.of_reply(reply, STORE_POSITION)
+        return reply
 
     async def _forward(self, hosts: tuple[HostInfo, ...], key: Any, what: Any, demand: Demand) -> Reply | NoReply:
         target = f"{self._target(key, what)}{demand.query(self.store)}".replace("&", "?", 1)

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from typing import Final
 
 from api.cluster.connections import Reply
-from api.cluster.peers import NoReply
 from runtime.serving.position import Position
 from runtime.serving.view import PartitionStatus, View
 
@@ -63,27 +62,35 @@ class Told:
         """Return whether one of this instance's copies is not as far as an answer that was given before."""
         return any(self.is_ahead(each, self._view.status(each)) for each in partitions)
 
-    async def newest(self, name: bytes, ask: Callable[[list[Position]], Awaitable[Reply | NoReply]]) -> Reply | NoReply:
-        """Return what a peer replies whose copies are as far as what was told, or the newest that there is.
+    def is_here(self, told: Position) -> bool:
+        """Return whether this instance's copy answers, and is as far as what was told."""
+        status = self._view.status(told.partition)
+        return status.can_answer and status.topic_id == told.topic_id and status.position >= told.offset
+
+    def ahead_of(self, reply: Reply, name: bytes) -> list[Position]:
+        """Return what was told of those partitions that a peer's copies answer for and are not as far.
 
         Args:
+            reply: of the peer.
             name: the header of the reply that tells how far its copies had read, a comma-separated list.
-            ask: asks peers, for copies that have come to these positions.
         """
-        reply = await ask([])
-        if isinstance(reply, NoReply):
-            return reply
-        positions = self._positions_of(reply, name)
-        if ahead := self._ahead_of(positions):
-            newer = await ask(ahead)
-            if not isinstance(newer, NoReply):
-                reply, positions = newer, self._positions_of(newer, name)
-            # What no copy comes to in time is not waited for again.
-            for each in self._ahead_of(positions):
-                self._forget(each)
-        for position in positions:
+        both = ((position, self._highest.get(position.partition)) for position in self._positions_of(reply, name))
+        return [
+            told
+            for position, told in both
+            if told is not None and told.topic_id == position.topic_id and told.offset > position.offset
+        ]
+
+    def of_reply(self, reply: Reply, name: bytes) -> None:
+        """Remember that a peer's copies answer; arguments as for `ahead_of`."""
+        for position in self._positions_of(reply, name):
             self.at(position)
-        return reply
+
+    def forget(self, told: Iterable[Position]) -> None:
+        """Have what no copy comes to in time not waited for again."""
+        for each in told:
+            if self._highest.get(each.partition) == each:
+                del self._highest[each.partition]
 
     async def reached(self, partitions: Iterable[int]) -> None:
         """Return when this instance's copies are as far as what was told, or have had long enough to be.
@@ -96,20 +103,7 @@ class Told:
 
     async def _reached(self, told: Position) -> None:
         if not await reach(self._view, told.partition, told.offset):
-            self._forget(told)
-
-    def _ahead_of(self, positions: Iterable[Position]) -> list[Position]:
-        """Return what was told of those partitions that a peer's copies answer for and are not as far."""
-        both = ((position, self._highest.get(position.partition)) for position in positions)
-        return [
-            told
-            for position, told in both
-            if told is not None and told.topic_id == position.topic_id and told.offset > position.offset
-        ]
-
-    def _forget(self, told: Position) -> None:
-        if self._highest.get(told.partition) == told:
-            del self._highest[told.partition]
+            self.forget([told])
 
     def _positions_of(self, reply: Reply, name: bytes) -> list[Position]:
         """Return the positions that a peer tells with a reply; none of one of another version, which tells none."""

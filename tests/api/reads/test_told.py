@@ -7,7 +7,7 @@ import asyncio
 import httpx
 import pytest
 
-from api.reads import told
+from api.reads import demand, told
 from tests.drivers.cluster import Cluster
 from tests.drivers.fake_view import TOPIC_ID, board_of
 from tests.waiting import UNHURRIED_S
@@ -129,6 +129,46 @@ async def test_what_no_copy_comes_to_is_answered_all_the_same_and_not_waited_for
         first = await cluster.get(path, at=standby)
     again = await answered(cluster, path, standby)
     assert (again.status_code, again.content) == (first.status_code, first.content)
+
+
+def tell_apart(cluster: Cluster) -> None:
+    """Have each instance show rows of its own: so many entries of each board as its number says, and so many boards."""
+    for number, view in enumerate(cluster.views, start=1):
+        view.shared_rows = {each: board_of(each, number) for each in range(1, 20 + number)}
+
+
+@pytest.mark.parametrize("path", PATHS)
+async def test_the_copy_here_answers_where_peers_are_behind_it(path: str) -> None:
+    cluster = cluster_of()
+    tell_apart(cluster)
+    _, standby, _ = cluster.holders(1)
+    view = cluster.views[standby]
+    come_to(cluster, standby, 12)
+    held = dict(view.statuses)
+    view.statuses = {each: status._replace(is_current=True, lag=0) for each, status in held.items()}
+    here = await answered(cluster, path, standby)
+    view.statuses = {each: status._replace(is_followed=False) for each, status in held.items()}
+    again = await answered(cluster, path, standby)
+    assert cluster.network.requests, "a copy that does not know how far it is behind is not the first choice"
+    assert (again.status_code, again.content) == (200, here.content)
+
+
+@pytest.mark.parametrize("path", PATHS)
+async def test_the_next_holder_answers_where_the_first_stays_behind(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(told, "WITHIN_S", 0.1)
+    monkeypatch.setattr(demand, "WITHIN_S", 0.1)
+    cluster = cluster_of()
+    tell_apart(cluster)
+    active, standby, other = cluster.holders(1)
+    come_to(cluster, standby, 12)
+    cluster.kill(active)
+    newest = await answered(cluster, path, other)
+    cluster.revive(active)
+    cluster.clock.now += 60
+    before = len(cluster.network.requests)
+    again = await answered(cluster, path, other)
+    assert cluster.hosts[active] in {host for host, _ in cluster.network.requests[before:]}
+    assert (again.status_code, again.content) == (200, newest.content)
 
 
 @pytest.mark.parametrize("path", PATHS)
