@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Generic, TypeVar
 
 from api.cluster.connections import Reply
@@ -43,20 +44,31 @@ class Question(Generic[Part]):
         """Return the question with further parameters for peers."""
         return replace(self, target=lambda partitions: self.target(partitions) + query) if query else self
 
+    def once_at(self, texts: Mapping[int, str]) -> Question[Part]:
+        """Return the question to copies that have come to positions, by partition, or do so in a moment."""
 
-@dataclass(slots=True)
-class _Found(Generic[Part]):
-    """What copies answered.
+        def target(partitions: list[int]) -> str:
+            wanted = ",".join(texts[each] for each in partitions if each in texts)
+            return self.target(partitions) + (f"&once_at={wanted}" if wanted else "")
+
+        return replace(self, target=target)
+
+
+@dataclass(frozen=True, slots=True)
+class _Answered(Generic[Part]):
+    """What a peer has answered.
 
     Attributes:
-        parts: each of some partitions.
-        missing: why partitions are in none of the parts.
-        behind: what was told of partitions of which a copy can answer that is not as far.
+        part: of all its partitions together.
+        host: who has.
+        partitions: those that it was asked for and has answered for.
+        positions: how far its copies of them had read.
     """
 
-    parts: list[Part] = field(default_factory=list)
-    missing: dict[int, str] = field(default_factory=dict)
-    behind: dict[int, Position] = field(default_factory=dict)
+    part: Part
+    host: HostInfo
+    partitions: list[int]
+    positions: list[Position]
 
 
 class Collector:
@@ -88,14 +100,27 @@ class Collector:
         asked = range(self._view.partition_count) if partitions is None else partitions
         await reached_among(self._view, asked, demand)
         question = question.demanding(demand.query(self._view.name))
-        found = await self._newest(question, asked, hop=hop, demand=demand)
-        while behind := {each: told for each, told in found.behind.items() if each in found.missing}:
-            # No copy has come to what was told: what there is is answered, and the next read does not wait for it.
-            self._told.forget(behind.values())
-            older = await self._newest(question, behind, hop=hop, demand=demand)
-            known = {each: why for each, why in found.missing.items() if each not in behind}
-            found = _Found(found.parts + older.parts, known | older.missing, older.behind)
-        return found.parts, found.missing
+        while True:
+            routes = {each: self._route(each, demand, hop=hop) for each in asked}
+            here = [each for each, route in routes.items() if isinstance(route, Local)]
+            if hop or not self._told.are_ahead(here):
+                break
+            await self._told.reached(here)
+        parts_here = self._read(question, here)
+        if not parts_here:
+            routes |= {each: self._router.elsewhere(each, self._view.status(each), hop=hop) for each in here}
+        remote = {each: route for each, route in routes.items() if isinstance(route, Remote)}
+        missing = {each: route.reason for each, route in routes.items() if isinstance(route, Unavailable)}
+        answered, failed = await self._ask(question, {each: route.hosts for each, route in remote.items()})
+        newest = await asyncio.gather(*(self._newest(question, each, remote, demand) for each in answered))
+        missing |= failed
+        # What was demanded may have come here while peers were asked.
+        resorts = failed if demand is not ANY else [each for each in failed if remote[each].then_local]
+        await self._told.reached(resorts)
+        last_resort = [each for each in resorts if self._status(each, demand).can_answer]
+        if last_parts := self._read(question, last_resort):
+            missing = {each: reason for each, reason in missing.items() if each not in last_resort}
+        return [*parts_here, *chain.from_iterable(newest), *last_parts], missing
 
     def read_here(self, read: Callable[[list[int]], Part], partitions: list[int]) -> Part | None:
         """Return what this instance's copies answer, None when they cannot be read."""
@@ -105,98 +130,94 @@ class Collector:
             logger.warning("rows of %s could not be read: %s", self._view.store.name, error)
             return None
 
-    async def _newest(
-        self, question: Question[Part], asked: Collection[int], *, hop: bool, demand: Demand
-    ) -> _Found[Part]:
-        """Return what copies answer that are as far as what was told, or that are here and have had their time."""
-        while True:
-            routes = {each: self._route(each, demand, hop=hop) for each in asked}
-            here = [each for each, route in routes.items() if isinstance(route, Local)]
-            if hop or not self._told.are_ahead(here):
-                break
-            await self._told.reached(here)
-        self._told.of_copies(here)
-        part_here = self.read_here(question.local, here) if here else None
-        if part_here is None:
-            routes |= {each: self._router.elsewhere(each, self._view.status(each), hop=hop) for each in here}
-        remote = {each: route for each, route in routes.items() if isinstance(route, Remote)}
-        found = await self._ask(question, remote)
-        # What was demanded may have come here while peers were asked.
-        resorts = [each for each in found.missing if demand is not ANY or remote[each].then_local]
-        # Of copies that are behind, one here is no better.
-        resorts = [each for each in resorts if each not in found.behind or self._told.is_here(found.behind[each])]
-        await self._told.reached(resorts)
-        last_resort = [each for each in resorts if self._status(each, demand).can_answer]
-        self._told.of_copies(last_resort)
-        last_part = self.read_here(question.local, last_resort) if last_resort else None
-        if last_part is not None:
-            found.missing = {each: why for each, why in found.missing.items() if each not in last_resort}
-        found.missing |= {each: route.reason for each, route in routes.items() if isinstance(route, Unavailable)}
-        found.parts += [part for part in (part_here, last_part) if part is not None]
-        return found
+    def _read(self, question: Question[Part], partitions: list[int]) -> list[Part]:
+        """Return what this instance's copies answer, nothing when there are none or they cannot be read."""
+        part = self.read_here(question.local, partitions) if partitions else None
+        if part is None:
+            return []
+        self._told.of_copies(partitions)
+        return [part]
 
-    async def _ask(self, question: Question[Part], remote: Mapping[int, Remote]) -> _Found[Part]:
-        """Ask the hosts of each partition, one after the other."""
-        found = _Found[Part]()
-        waiting = dict(remote)
+    async def _newest(
+        self, question: Question[Part], answered: _Answered[Part], remote: Mapping[int, Remote], demand: Demand
+    ) -> list[Part]:
+        """Return what a peer has answered, or newer parts if one of its copies is not as far as what was told.
+
+        The answer of the peer is at hand: whatever fails, nothing becomes missing.
+        """
+        told = self._told.ahead_of(answered.positions)
+        self._tell(answered)
+        if not told:
+            return [answered.part]
+        texts = {each: position.text(self._view.name) for each, position in told.items()}
+        parts = self._read(question, here := [each for each in told if self._is_as_far(told[each], demand)])
+        holders = {
+            each: remote[each].hosts[remote[each].hosts.index(answered.host) :]
+            for each in answered.partitions
+            if not parts or each not in here
+        }
+        newer, failed = await self._ask(question.once_at(texts), holders)
+        came = [each for each in failed if each in told and self._is_as_far(told[each], demand)]
+        # What no copy comes to in time is not waited for again: what there is is answered.
+        self._told.forget(told[each] for each in failed if each in told and each not in came)
+        parts_late = self._read(question, came)
+        still = {each: holders[each] for each in failed if not parts_late or each not in came}
+        older, failed = await self._ask(question, still)
+        if failed:
+            return [answered.part]
+        for each in (*newer, *older):
+            self._tell(each)
+        return [*parts, *parts_late, *(each.part for each in (*newer, *older))]
+
+    def _tell(self, answered: _Answered[Part]) -> None:
+        for position in answered.positions:
+            self._told.at(position)
+
+    def _is_as_far(self, told: Position, demand: Demand) -> bool:
+        """Return whether this instance's copy is as far as what was told, and may answer."""
+        return self._told.is_here(told) and self._status(told.partition, demand).can_answer
+
+    async def _ask(
+        self, question: Question[Part], holders: Mapping[int, Sequence[HostInfo]]
+    ) -> tuple[list[_Answered[Part]], dict[int, str]]:
+        """Ask the holders of each partition, one after the other; return also why partitions have no answer."""
+        answered: list[_Answered[Part]] = []
+        failed: dict[int, str] = {}
+        waiting = dict(holders)
         asked = 0
         while waiting:
-            missing = await self._ask_round(question, {each: waiting[each].hosts[asked] for each in waiting}, found)
+            found, in_vain = await self._ask_round(question, {each: waiting[each][asked] for each in waiting})
+            answered += found
             asked += 1
-            is_here = {each for each, told in found.behind.items() if self._told.is_here(told)}
-            left = (each for each in missing if each not in is_here and asked < len(waiting[each].hosts))
-            waiting = {each: waiting[each] for each in left}
-            found.missing |= {each: why for each, why in missing.items() if each not in waiting}
-        return found
+            failed |= {each: reason for each, reason in in_vain.items() if len(waiting[each]) == asked}
+            waiting = {each: waiting[each] for each in in_vain if each not in failed}
+        return answered, failed
 
     async def _ask_round(
-        self, question: Question[Part], holders: dict[int, HostInfo], found: _Found[Part]
-    ) -> dict[int, str]:
-        """Ask each holder for its partitions; return why partitions have no answer."""
+        self, question: Question[Part], holders: dict[int, HostInfo]
+    ) -> tuple[list[_Answered[Part]], dict[int, str]]:
+        """Ask each holder once for its partitions; return also why partitions have no answer."""
         groups: dict[HostInfo, list[int]] = {}
         for partition, host in holders.items():
             groups.setdefault(host, []).append(partition)
-        missing: dict[int, str] = {}
-        asked = [self._ask_host(question, host, group) for host, group in groups.items()]
-        for each in await asyncio.gather(*asked):
-            found.parts += each.parts
-            found.behind |= each.behind
-            missing |= each.missing
-        return missing
-
-    async def _ask_host(self, question: Question[Part], host: HostInfo, group: list[int]) -> _Found[Part]:
-        """Ask a peer, whose copies answer if they come to what was told before in a moment."""
-        target = question.target(group)
-        reply = await self._peers.forward((host,), target, many=True)
-        behind = [] if isinstance(reply, NoReply) else self._told.ahead_of(reply, POSITIONS)
-        if not behind:
-            return self._part_of(question, host, group, reply)
-        here = [told.partition for told in behind if self._told.is_here(told)]
-        if rest := [each for each in group if each not in here]:
-            positions = ",".join(told.text(self._view.name) for told in behind if told.partition in rest)
-            target = question.target(rest) + (f"&once_at={positions}" if positions else "")
-            found = self._part_of(question, host, rest, await self._peers.forward((host,), target, many=True))
-        else:
-            found = _Found()
-        found.missing |= dict.fromkeys(here, f"{host}: its copy is behind the one here")
-        found.behind = {told.partition: told for told in behind}
-        return found
-
-    def _part_of(
-        self, question: Question[Part], host: HostInfo, group: list[int], reply: Reply | NoReply
-    ) -> _Found[Part]:
-        """Return what a peer replies of the partitions that it was asked for."""
-        if isinstance(reply, NoReply):
-            return _Found(missing=dict.fromkeys(group, reply.reason))
-        try:
-            answered = _partitions(reply)
-            part = question.parse(reply.body)
-        except ValueError:
-            reason = f"{host}: its answer ({reply.status}) is not what was asked for"
-            return _Found(missing=dict.fromkeys(group, reason))
-        self._told.of_reply(reply, POSITIONS)
-        reason = f"{host}: it has no copy that can answer"
-        return _Found([part], {each: reason for each in group if each not in answered})
+        asked = (self._peers.forward((host,), question.target(group), many=True) for host, group in groups.items())
+        replies = await asyncio.gather(*asked)
+        answered: list[_Answered[Part]] = []
+        failed: dict[int, str] = {}
+        for (host, group), reply in zip(groups.items(), replies, strict=True):
+            if isinstance(reply, NoReply):
+                failed |= dict.fromkeys(group, reply.reason)
+                continue
+            try:
+                held, part = _partitions(reply), question.parse(reply.body)
+            except ValueError:
+                failed |= dict.fromkeys(group, f"{host}: its answer ({reply.status}) is not what was asked for")
+                continue
+            partitions = [each for each in group if each in held]
+            positions = [at for at in self._told.positions_of(reply, POSITIONS) if at.partition in partitions]
+            answered.append(_Answered(part, host, partitions, positions))
+            failed |= {each: f"{host}: it has no copy that can answer" for each in group if each not in held}
+        return answered, failed
 
     def _route(self, partition: int, demand: Demand, *, hop: bool) -> Route:
         return self._router.route(partition, self._status(partition, demand), hop=hop)

@@ -95,16 +95,15 @@ class OneCopy(ABC):
             await self._told.reached([partition])
         if not isinstance(answer, Remote):
             return answer
-        reply = await self._newest(answer, key, what, demand)
-        if not isinstance(reply, NoReply):
-            headers = [(name, reply.headers[name]) for name in _PASSED_ON if name in reply.headers]
-            return Answer(reply.status, headers, reply.body, reply.headers.get(b"etag"))
+        newest = await self._newest(answer, key, what, demand)
+        if not isinstance(newest, NoReply):
+            return newest
         await self._told.reached([partition])
         status = as_demanded(demand, partition, self._status(key, partition))
         # What was demanded may have come here while peers were asked.
         is_resort = answer.then_local or demand is not ANY
         last = self._local(key, what, partition, status) if is_resort and status.can_answer else None
-        return last or self._unavailable(key, what, partition, reply.reason)
+        return last or self._unavailable(key, what, partition, newest.reason)
 
     def at_once(self, key: Any, what: Any, demand: Demand, *, hop: bool) -> Answer | None:
         """Return what there is or a problem when nothing has to be waited for, else None; see `answer`."""
@@ -132,23 +131,32 @@ class OneCopy(ABC):
         answer = self._unavailable(key, what, partition, route.reason)
         return unmet(answer, status.reason) if there_is.can_answer and not status.can_answer else answer
 
-    async def _newest(self, route: Remote, key: Any, what: Any, demand: Demand) -> Reply | NoReply:
-        """Return what a peer replies whose copy is as far as what was told, or the newest that there is.
-
-        There is no reply where peers are behind and the copy here is not.
-        """
+    async def _newest(self, route: Remote, key: Any, what: Any, demand: Demand) -> Answer | NoReply:
+        """Return what a copy says that is as far as what was told, a peer's or the one here, or the newest there is."""
         reply = await self._forward(route.hosts, key, what, demand)
         if isinstance(reply, NoReply):
             return reply
-        for told in self._told.ahead_of(reply, STORE_POSITION):
-            status = as_demanded(demand, told.partition, self._status(key, told.partition))
-            if route.then_local and status.can_answer and self._told.is_here(told):
-                return NoReply("the copies of others are behind the one here")
+        for told in self._told.ahead_of(self._told.positions_of(reply, STORE_POSITION)).values():
+            if (here := self._as_far(told, key, what, demand)) is not None:
+                return here
             newer = await self._forward(route.hosts, key, what, demand._replace(position=told))
-            reply = reply if isinstance(newer, NoReply) else newer
-            self._told.forget(self._told.ahead_of(reply, STORE_POSITION))
-        self._told.of_reply(reply, STORE_POSITION)
-        return reply
+            if not isinstance(newer, NoReply):
+                reply = newer
+            elif (here := self._as_far(told, key, what, demand)) is not None:
+                return here
+            else:
+                # What no copy comes to in time is not waited for again.
+                self._told.forget([told])
+        for position in self._told.positions_of(reply, STORE_POSITION):
+            self._told.at(position)
+        headers = [(name, reply.headers[name]) for name in _PASSED_ON if name in reply.headers]
+        return Answer(reply.status, headers, reply.body, reply.headers.get(b"etag"))
+
+    def _as_far(self, told: Position, key: Any, what: Any, demand: Demand) -> Answer | None:
+        """Return what this instance's copy says, None when it is not as far as what was told, or cannot be asked."""
+        status = as_demanded(demand, told.partition, self._status(key, told.partition))
+        is_here = status.can_answer and self._told.is_here(told)
+        return self._local(key, what, told.partition, status) if is_here else None
 
     async def _forward(self, hosts: tuple[HostInfo, ...], key: Any, what: Any, demand: Demand) -> Reply | NoReply:
         target = f"{self._target(key, what)}{demand.query(self.store)}".replace("&", "?", 1)
@@ -165,22 +173,22 @@ class OneCopy(ABC):
         if position != now:
             text = now.text(self.store).encode()
             self._positions[partition] = now, text
-            self._told.at(now)
+        self._told.at(now)
         return [(STORE_POSITION, text)]
 
     def _local(self, key: Any, what: Any, partition: int, status: PartitionStatus) -> Answer | None:
         """Return what this instance's copy says, or None when it cannot be read."""
+        try:
+            rendered, further = self._read(key, what)
+        except StateUnusable as error:
+            logger.warning("%s of %s could not be read: %s", self._path_of(key, what), self.store, error)
+            return None
         store: Headers = [
             self._served_by,
             (STORE_ROLE, status.role.encode()),
             (STORE_LAG, b"%d" % status.lag),
             *self._position(partition, status),
         ]
-        try:
-            rendered, further = self._read(key, what)
-        except StateUnusable as error:
-            logger.warning("%s of %s could not be read: %s", self._path_of(key, what), self.store, error)
-            return None
         if rendered is None:
             missing = problem(self._none(key, what), self._path_of(key, what))
             return Answer(missing.status, missing.headers + store, missing.body)

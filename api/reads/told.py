@@ -67,24 +67,32 @@ class Told:
         status = self._view.status(told.partition)
         return status.can_answer and status.topic_id == told.topic_id and status.position >= told.offset
 
-    def ahead_of(self, reply: Reply, name: bytes) -> list[Position]:
-        """Return what was told of those partitions that a peer's copies answer for and are not as far.
+    def ahead_of(self, positions: Iterable[Position]) -> dict[int, Position]:
+        """Return what was told of partitions whose copies elsewhere are not as far, by partition.
+
+        Args:
+            positions: how far those copies have read.
+        """
+        both = ((position, self._highest.get(position.partition)) for position in positions)
+        return {
+            told.partition: told
+            for position, told in both
+            if told is not None and told.topic_id == position.topic_id and told.offset > position.offset
+        }
+
+    def positions_of(self, reply: Reply, name: bytes) -> list[Position]:
+        """Return the positions that a peer tells with a reply; none of one of another version, which tells none.
 
         Args:
             reply: of the peer.
-            name: the header of the reply that tells how far its copies had read, a comma-separated list.
+            name: the header that tells how far its copies had read, a comma-separated list.
         """
-        both = ((position, self._highest.get(position.partition)) for position in self._positions_of(reply, name))
-        return [
-            told
-            for position, told in both
-            if told is not None and told.topic_id == position.topic_id and told.offset > position.offset
-        ]
-
-    def of_reply(self, reply: Reply, name: bytes) -> None:
-        """Remember that a peer's copies answer; arguments as for `ahead_of`."""
-        for position in self._positions_of(reply, name):
-            self.at(position)
+        texts, store = reply.headers.get(name), self._view.store.name
+        try:
+            return [Position.of_text(each, store) for each in texts.decode("latin-1").split(",")] if texts else []
+        except ValueError as error:
+            logger.warning("what a peer tells of how far its copies of %s have read says nothing: %s", store, error)
+            return []
 
     def forget(self, told: Iterable[Position]) -> None:
         """Have what no copy comes to in time not waited for again."""
@@ -105,15 +113,6 @@ class Told:
         if not await reach(self._view, told.partition, told.offset):
             self.forget([told])
 
-    def _positions_of(self, reply: Reply, name: bytes) -> list[Position]:
-        """Return the positions that a peer tells with a reply; none of one of another version, which tells none."""
-        texts, store = reply.headers.get(name), self._view.store.name
-        try:
-            return [Position.of_text(each, store) for each in texts.decode("latin-1").split(",")] if texts else []
-        except ValueError as error:
-            logger.warning("what a peer tells of how far its copies of %s have read says nothing: %s", store, error)
-            return []
-
 
 async def reach(view: View, partition: int, position: int) -> bool:
     """Return when the copy has come to a position, or has had long enough to; and whether it has.
@@ -128,6 +127,6 @@ async def reach(view: View, partition: int, position: int) -> bool:
             while view.status(partition).position < position:
                 await asyncio.sleep(LOOK_EVERY_S)
     except TimeoutError:
-        logger.warning("the copy of partition %d is not at offset %d yet: it answers all the same", partition, position)
+        logger.warning("the copy of partition %d has not come to offset %d in time", partition, position)
         return False
     return True

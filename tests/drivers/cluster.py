@@ -126,6 +126,7 @@ class Cluster:
         rankings: where rows of stores stand, by instance; by default no store has a ranking.
         further: of other stores what is shown, by instance; by default nothing.
         parts: the rows of one second part of keys, by instance; by default no store has them.
+        network: what carries requests; by default one that carries all.
         nearest: whether a current copy answers where it is asked.
 
     Attributes:
@@ -148,13 +149,14 @@ class Cluster:
         rankings: Sequence[Mapping[str, RankedView]] = (),
         further: Sequence[Mapping[str, View]] = (),
         parts: Sequence[Mapping[str, Parts]] = (),
+        network: Network | None = None,
         *,
         nearest: bool = True,
     ) -> None:
         topology = topology or leaderboard(depth)
         first, *others = topology.stores
         self.clock = Clock()
-        self.network = Network()
+        self.network = network or Network()
         self.hosts = [HostInfo(f"instance-{number}", 7000) for number in range(size)]
         self.views = [FakeView(first, rows, partitions) for _ in self.hosts]
         self.stopping = [Stopping() for _ in self.hosts]

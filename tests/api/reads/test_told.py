@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from api.reads import demand, told
-from tests.drivers.cluster import Cluster
+from tests.drivers.cluster import Cluster, Network
 from tests.drivers.fake_view import TOPIC_ID, board_of
 from tests.waiting import UNHURRIED_S
 
@@ -27,9 +27,9 @@ MANY = [path for path in PATHS if not path.endswith("/1")]
 OTHER_TOPIC = "c5a1f0de-0000-4000-8000-000000000099"
 
 
-def cluster_of(*, nearest: bool = True) -> Cluster:
+def cluster_of(*, nearest: bool = True, network: Network | None = None) -> Cluster:
     """Three instances that have answered nothing; the active copies are at offset 10, the standbys at 7."""
-    cluster = Cluster({each: board_of(each) for each in range(1, 30)}, nearest=nearest)
+    cluster = Cluster({each: board_of(each) for each in range(1, 30)}, nearest=nearest, network=network)
     for view in cluster.views:
         for partition, status in view.statuses.items():
             offset = 10 if status.role == "active" else 7
@@ -169,6 +169,57 @@ async def test_the_next_holder_answers_where_the_first_stays_behind(path: str, m
     again = await answered(cluster, path, other)
     assert cluster.hosts[active] in {host for host, _ in cluster.network.requests[before:]}
     assert (again.status_code, again.content) == (200, newest.content)
+
+
+@pytest.mark.parametrize("path", PATHS)
+async def test_a_peer_that_is_behind_answers_where_the_copy_here_cannot_be_read(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(told, "WITHIN_S", 0.1)
+    cluster = cluster_of()
+    active, _, _ = cluster.holders(1)
+    come_to(cluster, active, 12)
+    assert (await answered(cluster, path, active)).status_code == 200
+    cluster.views[active].unreadable = True
+    assert (await answered(cluster, path, active)).status_code == 200
+
+
+@pytest.mark.parametrize("path", PATHS)
+async def test_the_active_copy_is_waited_for_where_only_it_may_answer(path: str) -> None:
+    cluster = cluster_of()
+    active, standby, _ = cluster.holders(1)
+    view = cluster.views[standby]
+    come_to(cluster, standby, 12)
+    view.statuses = {each: status._replace(is_current=True, lag=0) for each, status in view.statuses.items()}
+    assert (await answered(cluster, path, standby)).status_code == 200
+    wanted = f"{path}{'&' if '?' in path else '?'}require=active"
+    asked = asyncio.create_task(cluster.get(wanted, at=standby))
+    assert await waits(asked)
+    for number in range(3):
+        come_to(cluster, number, 12)
+    assert (await asked).status_code == 200
+    assert cluster.hosts[active] in {host for host, target in cluster.network.requests if "require=active" in target}
+
+
+class EndsWhenWaitedFor(Network):
+    """Carries requests to instances that end when a copy is to come to a position."""
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Answer a request, or fail as a host that has ended."""
+        if b"once_at" in request.url.query:
+            raise httpx.ReadError("it has ended")
+        return await super().handle_async_request(request)
+
+
+@pytest.mark.parametrize("path", MANY)
+async def test_what_a_peer_has_answered_stands_when_it_ends_while_it_is_waited_for(path: str) -> None:
+    cluster = cluster_of(nearest=False, network=EndsWhenWaitedFor())
+    active, _, other = cluster.holders(1)
+    first = await answered(cluster, path, other)
+    view, partition = cluster.views[active], cluster.views[active].partition_for(1)
+    view.statuses[partition] = view.statuses[partition]._replace(position=9)
+    again = await answered(cluster, path, other)
+    assert (again.status_code, again.content) == (200, first.content)
 
 
 @pytest.mark.parametrize("path", PATHS)
