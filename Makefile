@@ -10,9 +10,8 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet
 TESTS ?=
 # One alone leaves a core idle for a third of the time, waiting. Each process keeps to neighbours as long as it can.
 TWO_AT_A_TIME := --numprocesses 2 --dist worksteal
-# The system tests of a module share what takes long to set up. Those of the documents need ports that are named there.
-TWO_MODULES_AT_A_TIME := --numprocesses 2 --dist loadfile
-OF_DOCUMENTS := tests/system/test_as_written.py
+# The system tests of a module share what takes long to set up.
+TWO_MODULES_AT_A_TIME := --numprocesses 2 --dist loadgroup
 BENCH ?=
 RUNS ?= 3
 CHECK_JSONSCHEMA := build/check-jsonschema/bin/check-jsonschema
@@ -35,8 +34,7 @@ test: need-java $(STAMP) ## run the tests (one file: make test TESTS=tests/app/t
 
 test-system: need-java need-system $(STAMP) $(CHECK_JSONSCHEMA) ## run the tests that take long or need more from the system
 	@$(BIN)/leaderboard jars >/dev/null
-	@$(BIN)/pytest -m "system and not faults" $(or $(TESTS),$(TWO_MODULES_AT_A_TIME) --ignore $(OF_DOCUMENTS))
-	@$(if $(TESTS),,$(BIN)/pytest -m system $(OF_DOCUMENTS))
+	@$(BIN)/pytest -m "system and not faults" $(or $(TESTS),$(TWO_MODULES_AT_A_TIME))
 
 faults: need-java $(STAMP) ## let everything go wrong while events flow; prints a table (takes long)
 	@$(BIN)/leaderboard jars >/dev/null

@@ -22,6 +22,14 @@ settings.register_profile("unhurried", deadline=None, suppress_health_check=[Hea
 settings.load_profile("unhurried")
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Have the tests of a module run in one process, where several run groups, unless they say of which group they are."""
+    for item in items:
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(str(item.path)))
+
+
 def pytest_collection_finish() -> None:
     """Have no collection of garbage look at what is loaded, nor at the tests: they stay. As the service does."""
     leave_to_stay()

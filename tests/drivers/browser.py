@@ -52,7 +52,8 @@ class Browser:
             "args": [*_FLAGS, f"--user-data-dir={self._directory / 'profile'}"],
         }
         logs = {"goog:loggingPrefs": {"browser": "ALL"}}
-        capabilities = {"alwaysMatch": {"browserName": "chrome", "goog:chromeOptions": options, **logs}}
+        unhurried = {"timeouts": {"script": int(1000 * UNHURRIED_S), "pageLoad": int(1000 * UNHURRIED_S)}}
+        capabilities = {"alwaysMatch": {"browserName": "chrome", "goog:chromeOptions": options, **logs, **unhurried}}
         self._session = self._ask("POST", "/session", {"capabilities": capabilities})["sessionId"]
         return self
 

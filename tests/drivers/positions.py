@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tests.drivers.reader import Connection
+from tests.waiting import UNHURRIED_S
 
 CHANGES = 100
-_CHANGES_WITHIN_S = 120.0
 _READERS = 8
 _AGAIN_S = 0.1
 
@@ -54,7 +54,7 @@ async def read_on(addresses: Sequence[str], path: str, reads: int) -> Seen:
 
 async def _read(addresses: Sequence[str], path: str, reads: int, seen: Seen) -> None:
     position, best = "", 0.0
-    until_s = time.monotonic() + _CHANGES_WITHIN_S
+    until_s = time.monotonic() + UNHURRIED_S
     connections = [Connection(address) for address in addresses]
     for connection in itertools.cycle(connections):
         if seen.reads >= reads and (seen.changes >= CHANGES or time.monotonic() > until_s):

@@ -14,7 +14,7 @@ import httpx
 from tests.waiting import UNHURRIED_S, wait_until
 
 # One for all: making one takes 20 ms of CPU, which whoever waits would take from what is waited for.
-_CLIENT = httpx.Client(timeout=10, trust_env=False, limits=httpx.Limits(max_keepalive_connections=0))
+_CLIENT = httpx.Client(timeout=60, trust_env=False, limits=httpx.Limits(max_keepalive_connections=0))
 
 
 def ask(address: str, path: str, **headers: str) -> httpx.Response:

@@ -173,9 +173,8 @@ async def _answers(bootstrap_servers: str) -> bool:
     admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap_servers)
     try:
         await admin.start()
+        return "score-events" not in await admin.list_topics()
     except KafkaError:
         return False
-    else:
-        return "score-events" not in await admin.list_topics()
     finally:
         await admin.close()

@@ -43,7 +43,8 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Inputs]:
 @pytest.fixture(scope="module")
 def replicas(inputs: Inputs, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replicas]:
     directory, servers = tmp_path_factory.mktemp("replicas"), inputs.kafka.bootstrap_servers
-    with Replicas(directory, servers, DEPTH=2, RANKS="true", PERIODS="all,month", SESSION_TIMEOUT_MS=6000) as started:
+    settings = {"DEPTH": 2, "RANKS": "true", "PERIODS": "all,month", "SESSION_TIMEOUT_MS": 6000, "STREAM_STANDBYS": 0}
+    with Replicas(directory, servers, **settings) as started:
         started.add(3)
         started.wait_until_settled()
         yield started

@@ -29,7 +29,6 @@ RARER = partial(pytest.param, marks=pytest.mark.faults)
 
 TAKEN = "stream: catching up ▸ running"
 STOPPED = "stream: stopping ▸ stopped"
-FROZEN_S = 30
 
 
 @pytest.fixture(scope="module")
@@ -169,7 +168,13 @@ def test_an_instance_that_was_frozen_comes_back_without_harm(deployment: Deploym
     frozen = deployment.replicas.others[0]
     with deployment.reading(without(deployment, frozen)) as reader:
         with deployment.replicas.frozen(frozen):
-            reader.go_on(FROZEN_S)
+            until(
+                lambda: all(
+                    frozen.advertised not in deployment.replicas.hosts(each) for each in without(deployment, frozen)
+                ),
+                lambda: "the others know that it is gone",
+            )
+            reader.go_on(5)
         deployment.wait_until_new_scores_are_shown()
         deployment.replicas.wait_until_settled()
     assert_no_failure(reader)
@@ -194,7 +199,6 @@ def test_an_instance_that_was_frozen_with_the_stream_has_lost_it_and_changes_not
             return [each for each in others if each.log().count(TAKEN) > taken[each.address]]
 
         with deployment.replicas.frozen(frozen, whole=whole):
-            reader.go_on(FROZEN_S)
             until(
                 lambda: len(takers()) > 0,
                 lambda: f"another has taken the stream over: {[(each.address, each.log()[-3000:]) for each in others]}",
