@@ -24,7 +24,7 @@ settings.load_profile("unhurried")
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Have the tests of a module run in one process, where several run groups, unless they say of which group they are."""
+    """Have the tests of a module run in one process where there are groups, unless they name one of their own."""
     for item in items:
         if item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group(str(item.path)))
