@@ -11,7 +11,7 @@ TESTS ?=
 # One alone leaves a core idle for a third of the time, waiting. Each process keeps to neighbours as long as it can.
 TWO_AT_A_TIME := --numprocesses 2 --dist worksteal
 # The system tests of a module share what takes long to set up.
-TWO_MODULES_AT_A_TIME := --numprocesses 2 --dist loadgroup
+TWO_MODULES_AT_A_TIME := --numprocesses 2 --dist loadfile
 BENCH ?=
 RUNS ?= 3
 CHECK_JSONSCHEMA := build/check-jsonschema/bin/check-jsonschema

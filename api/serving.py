@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Final
 
 from fastapi import Request, Response
@@ -43,15 +43,17 @@ class ServedStore:
         view: what this instance's copies have of each key.
         components: what the instance answers with.
         peers: the other instances.
+        told: of what answers from the same copies; None where nothing else does.
 
     Attributes:
         view: the same.
+        told: how far the copies had read whose answers were given.
     """
 
-    def __init__(self, view: View, components: Components, peers: Peers) -> None:
+    def __init__(self, view: View, components: Components, peers: Peers, told: Told | None = None) -> None:
         self.view = view
+        self.told = told or Told(view)
         self._peers = peers
-        self._told = Told(view)
         self._stopping = components.stopping
         self._router = Router(view, components.cluster, components.host, peers.down, nearest=components.nearest)
 
@@ -80,7 +82,7 @@ class ServedStore:
             missing: makes the problem of a key without a row to show.
             asked: see `OneRow`.
         """
-        return OneRow(self.view, self._router, self._peers, self._told, path, missing, asked)
+        return OneRow(self.view, self._router, self._peers, self.told, path, missing, asked)
 
     def gather(self, compose: Callable[[Rows], bytes], of: View | None = None) -> Gather:
         """Return what answers routes of many rows.
@@ -89,7 +91,7 @@ class ServedStore:
             compose: makes one body of rows, in their order.
             of: the view whose rows they are; by default that by key.
         """
-        return Gather(of or self.view, self._router, self._peers, self._told, compose)
+        return Gather(of or self.view, self._router, self._peers, self.told, compose)
 
     def feeds(self, words: Words, of: View | None = None, *, keeps: bool = True) -> Feeds:
         """Return what live updates come from; they end when the instance stops.
@@ -142,7 +144,7 @@ class ServedRanking(ServedStore):
         Args:
             paths: what these routes are called, and what is said where there is nothing.
         """
-        return Ranks(self.ranked, self._router, self._peers, self._told, paths)
+        return Ranks(self.ranked, self._router, self._peers, self.told, paths)
 
 
 class ServedParts:
@@ -207,7 +209,7 @@ class Serving:
         }
         rankings = {name: ServedRanking(view, components, peers) for name, view in components.rankings.items()}
         parts = {
-            name: ServedParts(of, lambda view: ServedStore(view, components, peers))
+            name: ServedParts(of, partial(ServedStore, components=components, peers=peers, told=stores[name].told))
             for name, of in components.parts.items()
         }
         return cls(components, peers, stores, rankings, parts, Delivery(components.sharing), Traffic())

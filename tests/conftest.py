@@ -8,6 +8,7 @@ from typing import Any, Literal
 import pytest
 from fastapi.dependencies import models
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadFileScheduling
 
 from app.java.broker import Broker
 from app.loading import leave_to_stay
@@ -17,17 +18,30 @@ from tests.drivers.spark_sessions import spark_settings
 from tests.drivers.topology import TopologyDriver
 from tests.waiting import wait_until
 
+TAKE_USUAL_PORTS = {
+    "tests/integration/test_demo.py",
+    "tests/integration/test_own_topology.py",
+    "tests/integration/test_surroundings.py",
+    "tests/system/test_as_written.py",
+}
+"""Modules with ports that documents name, or Kafka's own where it is free: of these only one at a time can run."""
 # What is tried is right or wrong, however long a busy machine takes for it.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")
 
 
+class _ModulesAtATime(LoadFileScheduling):  # type: ignore[misc]  # it has no types
+    """Has the tests of a module run in one process, and those of all modules that take usual ports."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        module = str(super()._split_scope(nodeid))
+        return "usual ports" if module in TAKE_USUAL_PORTS else module
+
+
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Have the tests of a module run in one process where there are groups, unless they name one of their own."""
-    for item in items:
-        if item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(str(item.path)))
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> _ModulesAtATime | None:
+    """Return what gives tests to processes where modules stay whole, None where they do not."""
+    return _ModulesAtATime(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 def pytest_collection_finish() -> None:

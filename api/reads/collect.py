@@ -100,12 +100,12 @@ class Collector:
         asked = range(self._view.partition_count) if partitions is None else partitions
         await reached_among(self._view, asked, demand)
         question = question.demanding(demand.query(self._view.name))
-        while True:
+        routes = {each: self._route(each, demand, hop=hop) for each in asked}
+        here = [each for each, route in routes.items() if isinstance(route, Local)]
+        if not hop and self._told.are_ahead(here):
+            await self._told.reached(here)
             routes = {each: self._route(each, demand, hop=hop) for each in asked}
             here = [each for each, route in routes.items() if isinstance(route, Local)]
-            if hop or not self._told.are_ahead(here):
-                break
-            await self._told.reached(here)
         parts_here = self._read(question, here)
         if not parts_here:
             routes |= {each: self._router.elsewhere(each, self._view.status(each), hop=hop) for each in here}
@@ -146,36 +146,37 @@ class Collector:
         The answer of the peer is at hand: whatever fails, nothing becomes missing.
         """
         told = self._told.ahead_of(answered.positions)
-        self._tell(answered)
         if not told:
-            return [answered.part]
+            return self._given([answered])
+        parts, here = self._read_as_far(question, told, demand)
+        hosts = {each: remote[each].hosts for each in answered.partitions if each not in here}
+        holders = {each: ordered[ordered.index(answered.host) :] for each, ordered in hosts.items()}
         texts = {each: position.text(self._view.name) for each, position in told.items()}
-        parts = self._read(question, here := [each for each in told if self._is_as_far(told[each], demand)])
-        holders = {
-            each: remote[each].hosts[remote[each].hosts.index(answered.host) :]
-            for each in answered.partitions
-            if not parts or each not in here
-        }
-        newer, failed = await self._ask(question.once_at(texts), holders)
-        came = [each for each in failed if each in told and self._is_as_far(told[each], demand)]
+        newer, behind = await self._ask(question.once_at(texts), holders)
+        waited = {each: told[each] for each in behind if each in told}
+        parts_late, came = self._read_as_far(question, waited, demand)
         # What no copy comes to in time is not waited for again: what there is is answered.
-        self._told.forget(told[each] for each in failed if each in told and each not in came)
-        parts_late = self._read(question, came)
-        still = {each: holders[each] for each in failed if not parts_late or each not in came}
-        older, failed = await self._ask(question, still)
-        if failed:
-            return [answered.part]
-        for each in (*newer, *older):
-            self._tell(each)
-        return [*parts, *parts_late, *(each.part for each in (*newer, *older))]
+        self._told.forget(position for position in waited.values() if not self._told.is_here(position))
+        older, lost = await self._ask(question, {each: holders[each] for each in behind if each not in came})
+        return self._given([answered]) if lost else [*parts, *parts_late, *self._given([*newer, *older])]
 
-    def _tell(self, answered: _Answered[Part]) -> None:
-        for position in answered.positions:
+    def _read_as_far(
+        self, question: Question[Part], told: Mapping[int, Position], demand: Demand
+    ) -> tuple[list[Part], list[int]]:
+        """Return what this instance's copies answer that are as far as what was told, and of which partitions."""
+        here = [
+            each
+            for each, position in told.items()
+            if self._told.is_here(position) and self._status(each, demand).can_answer
+        ]
+        parts = self._read(question, here)
+        return parts, here if parts else []
+
+    def _given(self, answers: Sequence[_Answered[Part]]) -> list[Part]:
+        """Return the parts of answers that are given, and remember how far their copies had read."""
+        for position in chain.from_iterable(each.positions for each in answers):
             self._told.at(position)
-
-    def _is_as_far(self, told: Position, demand: Demand) -> bool:
-        """Return whether this instance's copy is as far as what was told, and may answer."""
-        return self._told.is_here(told) and self._status(told.partition, demand).can_answer
+        return [each.part for each in answers]
 
     async def _ask(
         self, question: Question[Part], holders: Mapping[int, Sequence[HostInfo]]

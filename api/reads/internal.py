@@ -104,7 +104,8 @@ class _Parts:
             PartitionsUnavailable: none of the partitions can be answered for.
         """
         view, (partitions, once_at, demand) = self.served.view, asked
-        await asyncio.gather(*(reach(view, each.partition, each.offset) for each in once_at))
+        awaited = [each for each in once_at if view.status(each.partition).can_answer]
+        await asyncio.gather(*(reach(view, each.partition, each.offset) for each in awaited))
         await reached_among(view, partitions, demand)
         known = [each for each in partitions if each < view.partition_count]
         statuses = {each: status_among_many(view, each, demand) for each in known}

@@ -91,8 +91,11 @@ class OneCopy(ABC):
         partition = self._partition_for(key)
         if demand is not ANY and self._view.partition_count:
             await reached(self._view, partition, demand)
-        while (answer := self._at_once(key, what, demand, hop=hop)) is None:
+        answer = self._routed(key, what, demand, hop=hop)
+        if answer is None:
             await self._told.reached([partition])
+            answer = self._routed(key, what, demand, hop=hop, has_waited=True)
+            assert answer is not None, "once is enough: what is told meanwhile binds later reads"
         if not isinstance(answer, Remote):
             return answer
         newest = await self._newest(answer, key, what, demand)
@@ -111,17 +114,22 @@ class OneCopy(ABC):
             partition = self._partition_for(key)
             if not as_demanded(demand, partition, self._status(key, partition)).can_answer:
                 return None
-        answer = self._at_once(key, what, demand, hop=hop)
+        answer = self._routed(key, what, demand, hop=hop)
         return None if isinstance(answer, Remote) else answer
 
-    def _at_once(self, key: Any, what: Any, demand: Demand, *, hop: bool) -> Answer | Remote | None:
-        """Return the answer, or who gives it; None when the copy here does, and is behind an answer before."""
+    def _routed(
+        self, key: Any, what: Any, demand: Demand, *, hop: bool, has_waited: bool = False
+    ) -> Answer | Remote | None:
+        """Return the answer, or who gives it; None when the copy here does, and has to be waited for.
+
+        It is waited for once, when it is behind an answer before.
+        """
         partition = self._partition_for(key)
         there_is = self._status(key, partition)
         status = as_demanded(demand, partition, there_is)
         route = self._router.route(partition, status, hop=hop)
         if isinstance(route, Local):
-            if not hop and self._told.is_ahead(partition, status):
+            if not (hop or has_waited) and self._told.is_ahead(partition, status):
                 return None
             if (answer := self._local(key, what, partition, status)) is not None:
                 return answer
@@ -144,7 +152,7 @@ class OneCopy(ABC):
                 reply = newer
             elif (here := self._as_far(told, key, what, demand)) is not None:
                 return here
-            else:
+            elif not self._told.is_here(told):
                 # What no copy comes to in time is not waited for again.
                 self._told.forget([told])
         for position in self._told.positions_of(reply, STORE_POSITION):

@@ -12,10 +12,6 @@ import random
 import socket
 from typing import Final
 
-import pytest
-
-USUAL_PORTS: Final = pytest.mark.xdist_group("usual ports")
-"""Marks what takes ports that documents name, or Kafka's own where it is free: one after the other, in one process."""
 _LOWEST: Final = 10_000
 _EACH_WORKER: Final = 2_000
 _WORKERS: Final = 10

@@ -15,11 +15,9 @@ import pytest
 
 from app.topologies import OTHERS
 from tests.drivers.known_answers import ANSWERS, BOARD_1
-from tests.drivers.ports import USUAL_PORTS, free_port
+from tests.drivers.ports import free_port
 from tests.drivers.processes import descendants, is_java, running
 from tests.waiting import UNHURRIED_S, wait_until
-
-pytestmark = USUAL_PORTS
 
 
 def demo(*options: str) -> subprocess.Popen[str]:

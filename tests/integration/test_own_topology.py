@@ -18,10 +18,8 @@ from runtime.spark.session import Spark
 from runtime.testing.frames import StoreOnFrames
 from tests.drivers.command import environment
 from tests.drivers.markdown import ROOT, Block, Document
-from tests.drivers.ports import USUAL_PORTS, free_port
+from tests.drivers.ports import free_port
 from tests.waiting import UNHURRIED_S
-
-pytestmark = USUAL_PORTS
 
 GUIDE = Document(ROOT / "docs" / "write-your-own-topology.md")
 WINDOWS = Document(ROOT / "docs" / "windows.md")

@@ -13,10 +13,8 @@ from app.java.broker import Broker
 from tests.drivers.command import run_command
 from tests.drivers.instance import Instance
 from tests.drivers.known_answers import BOARD_1
-from tests.drivers.ports import USUAL_PORTS, free_port
+from tests.drivers.ports import free_port
 from tests.drivers.producer import Inputs
-
-pytestmark = USUAL_PORTS
 
 NO_TEMPORARY_FILES = """
 import tempfile

@@ -9,9 +9,8 @@ import pytest
 
 from tests.drivers.as_written import Reader, copy_of_the_project, need_free
 from tests.drivers.markdown import ROOT, Document
-from tests.drivers.ports import USUAL_PORTS
 
-pytestmark = [pytest.mark.system, USUAL_PORTS, pytest.mark.usefixtures("at_a_terminal")]
+pytestmark = [pytest.mark.system, pytest.mark.usefixtures("at_a_terminal")]
 
 PORTS = (7000, 7001, 7002, 9092)
 

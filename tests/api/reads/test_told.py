@@ -192,13 +192,54 @@ async def test_the_active_copy_is_waited_for_where_only_it_may_answer(path: str)
     come_to(cluster, standby, 12)
     view.statuses = {each: status._replace(is_current=True, lag=0) for each, status in view.statuses.items()}
     assert (await answered(cluster, path, standby)).status_code == 200
-    wanted = f"{path}{'&' if '?' in path else '?'}require=active"
-    asked = asyncio.create_task(cluster.get(wanted, at=standby))
+    asked = asyncio.create_task(cluster.get(requiring_active(path), at=standby))
     assert await waits(asked)
     for number in range(3):
         come_to(cluster, number, 12)
     assert (await asked).status_code == 200
     assert cluster.hosts[active] in {host for host, target in cluster.network.requests if "require=active" in target}
+
+
+def requiring_active(path: str) -> str:
+    return f"{path}{'&' if '?' in path else '?'}require=active"
+
+
+@pytest.mark.parametrize("path", PATHS)
+async def test_what_is_told_while_a_read_waits_does_not_bind_it(path: str) -> None:
+    cluster = cluster_of()
+    active, standby, _ = cluster.holders(1)
+    view = cluster.views[standby]
+    view.statuses = {each: status._replace(is_current=True, lag=0) for each, status in view.statuses.items()}
+    assert (await answered(cluster, requiring_active(path), standby)).status_code == 200
+    asked = asyncio.create_task(cluster.get(path, at=standby))
+    assert await waits(asked)
+    come_to(cluster, active, 12)
+    assert (await answered(cluster, requiring_active(path), standby)).status_code == 200
+    come_to(cluster, standby, 10)
+    async with asyncio.timeout(UNHURRIED_S):
+        assert (await asked).status_code == 200
+
+
+@pytest.mark.parametrize("path", PATHS)
+async def test_what_only_the_active_copy_may_answer_is_not_forgotten_for_others(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(told, "WITHIN_S", 0.1)
+    monkeypatch.setattr(demand, "WITHIN_S", 0.1)
+    cluster = cluster_of()
+    tell_apart(cluster)
+    active, standby, other = cluster.holders(1)
+    come_to(cluster, other, 12)
+    come_to(cluster, standby, 12)
+    view = cluster.views[standby]
+    held = dict(view.statuses)
+    view.statuses = {each: status._replace(is_current=True, lag=0) for each, status in held.items()}
+    here = await answered(cluster, path, standby)
+    view.statuses = {each: status._replace(is_followed=False) for each, status in held.items()}
+    of_active = await answered(cluster, requiring_active(path), standby)
+    again = await answered(cluster, path, standby)
+    assert (of_active.status_code, again.status_code, again.content) == (200, 200, here.content)
+    assert cluster.hosts[active] in {host for host, _ in cluster.network.requests}
 
 
 class EndsWhenWaitedFor(Network):
