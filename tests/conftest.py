@@ -25,6 +25,7 @@ TAKE_USUAL_PORTS = {
     "tests/system/test_as_written.py",
 }
 """Modules with ports that documents name, or Kafka's own where it is free: of these only one at a time can run."""
+
 # What is tried is right or wrong, however long a busy machine takes for it.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")
@@ -38,7 +39,6 @@ class _ModulesAtATime(LoadFileScheduling):  # type: ignore[misc]  # it has no ty
         return "usual ports" if module in TAKE_USUAL_PORTS else module
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> _ModulesAtATime | None:
     """Return what gives tests to processes where modules stay whole, None where they do not."""
     return _ModulesAtATime(config, log) if config.getvalue("dist") == "loadfile" else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Generic, TypeVar
@@ -100,12 +100,11 @@ class Collector:
         asked = range(self._view.partition_count) if partitions is None else partitions
         await reached_among(self._view, asked, demand)
         question = question.demanding(demand.query(self._view.name))
-        routes = {each: self._route(each, demand, hop=hop) for each in asked}
-        here = [each for each, route in routes.items() if isinstance(route, Local)]
+        routes, here = self._routes(asked, demand, hop=hop)
         if not hop and self._told.are_ahead(here):
+            # Once is enough: what is told meanwhile binds later reads.
             await self._told.reached(here)
-            routes = {each: self._route(each, demand, hop=hop) for each in asked}
-            here = [each for each, route in routes.items() if isinstance(route, Local)]
+            routes, here = self._routes(asked, demand, hop=hop)
         parts_here = self._read(question, here)
         if not parts_here:
             routes |= {each: self._router.elsewhere(each, self._view.status(each), hop=hop) for each in here}
@@ -219,6 +218,11 @@ class Collector:
             answered.append(_Answered(part, host, partitions, positions))
             failed |= {each: f"{host}: it has no copy that can answer" for each in group if each not in held}
         return answered, failed
+
+    def _routes(self, partitions: Iterable[int], demand: Demand, *, hop: bool) -> tuple[dict[int, Route], list[int]]:
+        """Return who answers for each partition, and those that this instance does."""
+        routes = {each: self._route(each, demand, hop=hop) for each in partitions}
+        return routes, [each for each, route in routes.items() if isinstance(route, Local)]
 
     def _route(self, partition: int, demand: Demand, *, hop: bool) -> Route:
         return self._router.route(partition, self._status(partition, demand), hop=hop)

@@ -144,18 +144,19 @@ class OneCopy(ABC):
         reply = await self._forward(route.hosts, key, what, demand)
         if isinstance(reply, NoReply):
             return reply
-        for told in self._told.ahead_of(self._told.positions_of(reply, STORE_POSITION)).values():
+        positions = self._told.positions_of(reply, STORE_POSITION)
+        for told in self._told.ahead_of(positions).values():
             if (here := self._as_far(told, key, what, demand)) is not None:
                 return here
             newer = await self._forward(route.hosts, key, what, demand._replace(position=told))
             if not isinstance(newer, NoReply):
-                reply = newer
+                reply, positions = newer, self._told.positions_of(newer, STORE_POSITION)
             elif (here := self._as_far(told, key, what, demand)) is not None:
                 return here
             elif not self._told.is_here(told):
                 # What no copy comes to in time is not waited for again.
                 self._told.forget([told])
-        for position in self._told.positions_of(reply, STORE_POSITION):
+        for position in positions:
             self._told.at(position)
         headers = [(name, reply.headers[name]) for name in _PASSED_ON if name in reply.headers]
         return Answer(reply.status, headers, reply.body, reply.headers.get(b"etag"))

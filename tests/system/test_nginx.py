@@ -215,7 +215,7 @@ def test_when_all_answer_503_the_reader_gets_the_reason_and_the_next_board_is_se
     # A true 503 about one board keeps nobody from the others.
     for replica in cluster.replicas:
         replica.status = 200
-    assert_answered_by(cluster, "a", "b", "c")
+    assert answers(cluster.ask()) == [(200, "a"), (200, "b"), (200, "c")]
 
 
 @pytest.mark.parametrize("status", [404, 500])
@@ -242,7 +242,7 @@ def test_a_replica_that_comes_back_is_used_again(cluster: Cluster) -> None:
     cluster.replicas[0].status = 503
     cluster.ask()
     cluster.replicas[0].status = 200
-    assert_answered_by(cluster, "a", "b", "c")
+    assert (200, "a") in answers(cluster.ask())
 
 
 def test_a_reader_cannot_pass_for_a_replica_and_replicas_learn_who_asks(cluster: Cluster) -> None:

@@ -44,6 +44,12 @@ def come_to(cluster: Cluster, number: int, offset: int, topic_id: str = TOPIC_ID
         view.statuses[partition] = status._replace(position=offset, topic_id=topic_id)
 
 
+def make_current(cluster: Cluster, number: int) -> None:
+    """Have all copies of an instance current."""
+    view = cluster.views[number]
+    view.statuses = {each: status._replace(is_current=True, lag=0) for each, status in view.statuses.items()}
+
+
 async def waits(asked: asyncio.Task[object]) -> bool:
     """Return whether an answer is waited for, when all that needs no waiting has been done."""
     await asyncio.sleep(0.05)
@@ -93,8 +99,7 @@ async def test_a_copy_here_that_becomes_current_has_to_be_as_far_as_the_peer_was
     cluster = cluster_of()
     _, standby, _ = cluster.holders(1)
     assert (await cluster.get(path, at=standby)).status_code == 200
-    view = cluster.views[standby]
-    view.statuses = {each: status._replace(is_current=True, lag=0) for each, status in view.statuses.items()}
+    make_current(cluster, standby)
     asked = asyncio.create_task(cluster.get(path, at=standby))
     assert await waits(asked)
     come_to(cluster, standby, 10)
@@ -131,10 +136,24 @@ async def test_what_no_copy_comes_to_is_answered_all_the_same_and_not_waited_for
     assert (again.status_code, again.content) == (first.status_code, first.content)
 
 
+def requiring_active(path: str) -> str:
+    return f"{path}{'&' if '?' in path else '?'}require=active"
+
+
 def tell_apart(cluster: Cluster) -> None:
     """Have each instance show rows of its own: so many entries of each board as its number says, and so many boards."""
     for number, view in enumerate(cluster.views, start=1):
         view.shared_rows = {each: board_of(each, number) for each in range(1, 20 + number)}
+
+
+async def answered_before_kafka_went(cluster: Cluster, path: str, number: int) -> httpx.Response:
+    """Return what an instance has answered from its own copies, which do not know any more how far they are behind."""
+    view = cluster.views[number]
+    held = dict(view.statuses)
+    make_current(cluster, number)
+    here = await answered(cluster, path, number)
+    view.statuses = {each: status._replace(is_followed=False) for each, status in held.items()}
+    return here
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -142,12 +161,8 @@ async def test_the_copy_here_answers_where_peers_are_behind_it(path: str) -> Non
     cluster = cluster_of()
     tell_apart(cluster)
     _, standby, _ = cluster.holders(1)
-    view = cluster.views[standby]
     come_to(cluster, standby, 12)
-    held = dict(view.statuses)
-    view.statuses = {each: status._replace(is_current=True, lag=0) for each, status in held.items()}
-    here = await answered(cluster, path, standby)
-    view.statuses = {each: status._replace(is_followed=False) for each, status in held.items()}
+    here = await answered_before_kafka_went(cluster, path, standby)
     again = await answered(cluster, path, standby)
     assert cluster.network.requests, "a copy that does not know how far it is behind is not the first choice"
     assert (again.status_code, again.content) == (200, here.content)
@@ -188,9 +203,8 @@ async def test_a_peer_that_is_behind_answers_where_the_copy_here_cannot_be_read(
 async def test_the_active_copy_is_waited_for_where_only_it_may_answer(path: str) -> None:
     cluster = cluster_of()
     active, standby, _ = cluster.holders(1)
-    view = cluster.views[standby]
     come_to(cluster, standby, 12)
-    view.statuses = {each: status._replace(is_current=True, lag=0) for each, status in view.statuses.items()}
+    make_current(cluster, standby)
     assert (await answered(cluster, path, standby)).status_code == 200
     asked = asyncio.create_task(cluster.get(requiring_active(path), at=standby))
     assert await waits(asked)
@@ -200,16 +214,11 @@ async def test_the_active_copy_is_waited_for_where_only_it_may_answer(path: str)
     assert cluster.hosts[active] in {host for host, target in cluster.network.requests if "require=active" in target}
 
 
-def requiring_active(path: str) -> str:
-    return f"{path}{'&' if '?' in path else '?'}require=active"
-
-
 @pytest.mark.parametrize("path", PATHS)
 async def test_what_is_told_while_a_read_waits_does_not_bind_it(path: str) -> None:
     cluster = cluster_of()
     active, standby, _ = cluster.holders(1)
-    view = cluster.views[standby]
-    view.statuses = {each: status._replace(is_current=True, lag=0) for each, status in view.statuses.items()}
+    make_current(cluster, standby)
     assert (await answered(cluster, requiring_active(path), standby)).status_code == 200
     asked = asyncio.create_task(cluster.get(path, at=standby))
     assert await waits(asked)
@@ -231,11 +240,7 @@ async def test_what_only_the_active_copy_may_answer_is_not_forgotten_for_others(
     active, standby, other = cluster.holders(1)
     come_to(cluster, other, 12)
     come_to(cluster, standby, 12)
-    view = cluster.views[standby]
-    held = dict(view.statuses)
-    view.statuses = {each: status._replace(is_current=True, lag=0) for each, status in held.items()}
-    here = await answered(cluster, path, standby)
-    view.statuses = {each: status._replace(is_followed=False) for each, status in held.items()}
+    here = await answered_before_kafka_went(cluster, path, standby)
     of_active = await answered(cluster, requiring_active(path), standby)
     again = await answered(cluster, path, standby)
     assert (of_active.status_code, again.status_code, again.content) == (200, 200, here.content)
