@@ -1,6 +1,8 @@
 """What every test may use: one real broker a session, and asyncio for async tests."""
 
+import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any, Literal
@@ -42,6 +44,13 @@ class _ModulesAtATime(LoadFileScheduling):  # type: ignore[misc]  # it has no ty
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> _ModulesAtATime | None:
     """Return what gives tests to processes where modules stay whole, None where they do not."""
     return _ModulesAtATime(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Name a failed test at once where several processes run: a run of an hour that is cut off names none else."""
+    if report.failed and "PYTEST_XDIST_WORKER" not in os.environ:
+        print(f"\n{report.nodeid} failed ({report.when})", file=sys.__stdout__, flush=True)
 
 
 def pytest_collection_finish() -> None:
