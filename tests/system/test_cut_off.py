@@ -5,6 +5,7 @@ The one that was cut off stops, deletes nothing, and does not come back by itsel
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -146,5 +147,21 @@ def until_counted_everywhere(world: Counted, replicas: RelayedReplicas) -> None:
 def deleted_of(replicas: RelayedReplicas, there: set[Path]) -> set[Path]:
     """Return what is gone of these files, but for those of a generation that another one has followed since."""
     gone = there - numbered_files(replicas)
-    generations = [path for path in replicas.checkpoint.glob("*/generation-*") if path.is_dir()]
-    return {path for path in gone if any(path.is_relative_to(each) for each in generations)}
+    counting = defaultdict[Path, list[int]](list)
+    for manifest in replicas.checkpoint.glob("*/generation-*/generation.json"):
+        counting[manifest.parent.parent].append(number_of(manifest.parent))
+    # Its directory goes after its files, or some time later: only the generation that counts says that it is followed.
+    return {
+        path
+        for path in gone
+        if number_of(generation := generation_of(path)) >= max(counting[generation.parent], default=0)
+    }
+
+
+def generation_of(path: Path) -> Path:
+    """Return the directory of the generation that a file is one of."""
+    return next(parent for parent in path.parents if parent.name.startswith("generation-"))
+
+
+def number_of(generation: Path) -> int:
+    return int(generation.name.split("-")[1])
