@@ -8,7 +8,7 @@ import re
 import sys
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 import click
@@ -190,13 +190,15 @@ def show() -> None:
     """Lift what was hidden."""
 
 
+_BELOW_ZERO: Final = {"ignore_unknown_options": True}
+"""Of commands whose argument is a number: -3 is a player, and no option."""
 _player = click.argument("player", type=int)
 _product = click.option("--product", type=int, help="On the board of this product alone.")
 _score = click.argument("entry")
 _reason = click.option("--reason", default="", help="Why; for people.", show_default=False)
 
 
-@hide.command("player")
+@hide.command("player", context_settings=_BELOW_ZERO)
 @_player
 @_product
 @_reason
@@ -217,7 +219,7 @@ def hide_score(entry: str, reason: str) -> None:
     _moderate(score_named(entry), hidden=True, reason=reason)
 
 
-@show.command("player")
+@show.command("player", context_settings=_BELOW_ZERO)
 @_player
 @_product
 def show_player(player: int, product: int | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Final, NamedTuple
 
@@ -24,6 +25,8 @@ from topology.leaderboard.topics import MODERATION
 
 _REQUEST_TIMEOUT_MS: Final = 10_000
 _POLL_MS: Final = 200
+_SILENT_S: Final = 30.0
+"""So long a read of the topic waits for the next records. A client of aiokafka would wait for a broker for ever."""
 
 
 class Entry(NamedTuple):
@@ -50,7 +53,7 @@ def score_named(entry: str) -> Named:
         return named_by(f"score/{entry.removeprefix('score/')}")
     except InvalidRecord as error:
         raise SetupError(
-            f"{entry!r} names no score", "write <topic id>/<partition>/<offset>, as `entry` of a rank"
+            f"{entry!r} names no score", f"write <topic id>/<partition>/<offset>, as `entry` of a rank ({error})"
         ) from error
 
 
@@ -118,13 +121,14 @@ async def read_all(kafka: KafkaConnection) -> list[tuple[bytes | None, bytes | N
     offsets = await topic_offsets(kafka, MODERATION, found.partitions)
     left = {TopicPartition(MODERATION, at): end for at, end in offsets.end.items() if offsets.begin[at] < end}
     read: list[tuple[bytes | None, bytes | None, int]] = []
-    async with reading(kafka) as consumer, kafka_errors(kafka):
+    async with reading(kafka) as consumer, kafka_errors(kafka), asyncio.timeout(_SILENT_S) as limit:
         consumer.assign(list(left))
         if left:
             await consumer.seek_to_beginning()
         while left:
             for records in (await consumer.getmany(*left, timeout_ms=_POLL_MS)).values():
                 read += [(record.key, record.value, record.timestamp) for record in records]
+                limit.reschedule(asyncio.get_running_loop().time() + _SILENT_S)
             left = {at: end for at, end in left.items() if await consumer.position(at) < end}
     return read
 

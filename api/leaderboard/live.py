@@ -56,7 +56,7 @@ def live_routes(boards: BoardAnswers, traffic: Traffic, limits: Limits) -> APIRo
     )
 
     limit_parameter, default_limit = limit_of(limits, "a board"), limits.default
-    AskedFor = Annotated[Asked, boards.followed]  # noqa: N806  # a type, of these boards
+    AskedFor = Annotated[Asked, boards.named]  # noqa: N806  # a type, of these boards
 
     @router.get(
         "/events",

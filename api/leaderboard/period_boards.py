@@ -7,14 +7,15 @@ from datetime import date
 from functools import lru_cache
 from typing import Annotated, Any, Final, NamedTuple
 
-from fastapi import Depends, Query
+from fastapi import Depends, Query, Request
 from pydantic import BeforeValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
+from api.http.answers import is_hop
 from api.leaderboard.problems import NoSuchBoard, NoSuchPeriodBoard, PeriodHasPassed, PeriodsAreOff
 from api.live.event_stream import Words
 from api.live.feeds import Feeds, Scope
-from api.reads.demand import Demand, MaxLag, MinPosition, Require
+from api.reads.demand import ANY, Demand, MaxLag, MinPosition, Require
 from api.reads.framing import Rows
 from api.reads.gather import Gather
 from api.reads.one_row import OneRow
@@ -91,33 +92,43 @@ class BoardAnswers:
 
     Attributes:
         board: answers for one board of all time.
-        gather_of_all_time: answers for many of these.
         demanded: reads from a request which boards are asked for, for FastAPI.
-        followed: the same of a request for live updates.
+        named: the same without what copies have to be like.
     """
 
     def __init__(self, serving: Serving, compose: Callable[[Rows], bytes], words: Words) -> None:
         self._served = serving.stores[STORE]
         self.board: OneRow = self._served.one_row(BOARD_PATH, NoSuchBoard)
-        self.gather_of_all_time = self._served.gather(compose)
+        self._gather_of_all_time = self._served.gather(compose)
         self._feeds = self._served.feeds(words)
         self._periods = _OfPeriods(serving, compose, words) if PERIOD_STORE in serving.parts else None
-        self.demanded, self.followed = Depends(self._asked), Depends(self._to_follow)
+        self.demanded, self.named = Depends(self._asked), Depends(self._named)
 
     async def _asked(
         self,
+        request: Request,
         period: PeriodName = ALL,
         at: At = None,
         min_position: MinPosition = None,
         require: Require = None,
         max_lag: MaxLag = None,
     ) -> Asked:
-        text = "" if period == ALL else self._of_period(period).kept(period, at)
+        text = self._text_of(request, period, at)
         store = PERIOD_STORE if text else STORE
         return Asked(period, text, at is None, Demand.of(store, min_position, require, max_lag))
 
-    async def _to_follow(self, period: PeriodName = ALL, at: At = None) -> Asked:
-        return await self._asked(period, at)
+    async def _named(self, request: Request, period: PeriodName = ALL, at: At = None) -> Asked:
+        return Asked(period, self._text_of(request, period, at), at is None, ANY)
+
+    def _text_of(self, request: Request, name: str, at: date | None) -> str:
+        if name == ALL:
+            return ""
+        of = self._of_period(name)
+        period = of.runs(name) if at is None else period_of(name, at)
+        # Whoever has forwarded a request has looked at a clock of its own, and one says it.
+        if not is_hop(request.scope["headers"]):
+            of.check_kept(period)
+        return period
 
     def one(self, asked: Asked, product_id: int) -> tuple[OneRow, KeyValue]:
         """Return what answers for the board of a product, and the key that it is asked for by."""
@@ -127,7 +138,7 @@ class BoardAnswers:
 
     def gather(self, asked: Asked) -> Gather:
         """Return what answers for many boards."""
-        return self._of_period(asked.name).gather(asked.period) if asked.period else self.gather_of_all_time
+        return self._of_period(asked.name).gather(asked.period) if asked.period else self._gather_of_all_time
 
     def feeds_of_one(self, asked: Asked, product_id: int, limit: int | None) -> tuple[Feeds, Scope]:
         """Return what live updates of the board of a product come from."""
@@ -178,13 +189,11 @@ class _OfPeriods:
         """Return the period of a name that runs now."""
         return str(self._lapsing.running[name]())
 
-    def kept(self, name: str, at: date | None) -> str:
-        """Return the period of a name that a day lies in; raises PeriodHasPassed when its boards are not kept."""
-        period = self.runs(name) if at is None else period_of(name, at)
+    def check_kept(self, period: str) -> None:
+        """Raise PeriodHasPassed when the boards of a period are not kept."""
         for begin, end in self._lapsing.passed():
             if begin <= period < end:
                 raise PeriodHasPassed(period, end)
-        return period
 
 
 def _no_such_board(key: KeyPair) -> Fix:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Final
 
 from api.http.errors import Kind, OwnProblem
 from topology.leaderboard.periods import ALL, NAMES
+
+_HIDDEN: Final = "GET /leaderboard/moderation lists what is hidden"
 
 
 class NoSuchBoard(OwnProblem):
@@ -15,8 +18,8 @@ class NoSuchBoard(OwnProblem):
 
     def __init__(self, product_id: int) -> None:
         super().__init__(
-            f"Product {product_id} has no board: it is unknown, or has no score of a known player yet."
-            " GET /leaderboard lists the boards there are."
+            f"Product {product_id} has no board: it is unknown, or has no score of a known player yet, or none that is"
+            f" not hidden. GET /leaderboard lists the boards there are; {_HIDDEN}."
         )
 
 
@@ -29,7 +32,8 @@ class NoSuchPeriodBoard(OwnProblem):
         name, _, day = period.partition("/")
         super().__init__(
             f"Product {product_id} has no board of the {name} that began on {day}: it is unknown, or has no score of a"
-            f" known player then. GET /leaderboard?period={name}&at={day} lists the boards there are."
+            f" known player then, or none that is not hidden. GET /leaderboard?period={name}&at={day} lists the boards"
+            f" there are; {_HIDDEN}."
         )
 
 
@@ -67,8 +71,8 @@ class NoSuchRank(OwnProblem):
         super().__init__(
             f"Product {product_id} is unknown. GET /tables/products/keys/{product_id} asks for it."
             if player_id is None
-            else f"Player {player_id} has no rank on product {product_id}: there is no score yet, or the player or the"
-            " product is unknown."
+            else f"Player {player_id} has no rank on product {product_id}: there is no score yet, the player or the"
+            f" product is unknown, or what there is is hidden. {_HIDDEN}."
         )
 
 

@@ -107,10 +107,10 @@ def _boards(serving: Serving, boards: BoardAnswers, limits: Limits) -> APIRouter
         operation_id="countLocalBoards",
         summary="Number of boards that this instance is active for",
         response_model=int,
-        responses={200: _example("A bare JSON number", 1, {})},
+        responses={200: _example("A bare JSON number", 1, {}), 404: NO_PERIOD},
     )
-    async def count_local(request: Request) -> Response:
-        return await serving.sent(request, boards.gather_of_all_time.count_local())
+    async def count_local(request: Request, asked: Annotated[Asked, boards.named]) -> Response:
+        return await serving.sent(request, boards.gather(asked).count_local())
 
     @router.get(
         "/{productId}",

@@ -125,8 +125,7 @@ class OneCopy(ABC):
         It is waited for once, when it is behind an answer before.
         """
         partition = self._partition_for(key)
-        there_is = self._status(key, partition)
-        status = as_demanded(demand, partition, there_is)
+        status = as_demanded(demand, partition, self._status(key, partition))
         route = self._router.route(partition, status, hop=hop)
         if isinstance(route, Local):
             if not (hop or has_waited) and self._told.is_ahead(partition, status):
@@ -137,7 +136,9 @@ class OneCopy(ABC):
         if isinstance(route, Remote):
             return route
         answer = self._unavailable(key, what, partition, route.reason)
-        return unmet(answer, status.reason) if there_is.can_answer and not status.can_answer else answer
+        # An instance whose copy is there is no worse to ask for other keys.
+        is_there = self._view.status(partition).can_answer
+        return unmet(answer, status.reason) if is_there and not status.can_answer else answer
 
     async def _newest(self, route: Remote, key: Any, what: Any, demand: Demand) -> Answer | NoReply:
         """Return what a copy says that is as far as what was told, a peer's or the one here, or the newest there is."""

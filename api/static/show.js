@@ -33,6 +33,9 @@ function heirOf(focused, place, parent) {
   return links.find((link) => link.href === focused.href) ?? parent.children[Math.min(place, parent.childElementCount - 1)]?.querySelector("a");
 }
 
+/** Return a text as it is searched: without accents, and in small letters. */
+export const folded = (text) => text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase();
+
 /** Set a text only when it differs, so that no status is read out twice. */
 export function say(element, text) {
   if (element.textContent !== text) element.textContent = text;

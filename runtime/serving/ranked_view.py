@@ -356,6 +356,7 @@ class RankedView(LocalView):
                         if self._search is not search:
                             # All is made anew, by what counts then.
                             return
+                self._restand(search.found, counting)
             except StateUnusable:
                 later = self._due_later()
                 later.seconds |= search.due.seconds
@@ -365,7 +366,6 @@ class RankedView(LocalView):
             finally:
                 if self._search is search:
                     self._search = None
-            self._restand(search.found, counting)
 
     def _looking_through(self, partition: int, kept: _Partition, search: _Search) -> Iterator[None]:
         """Find the rows of a partition that are concerned; yield every few milliseconds."""

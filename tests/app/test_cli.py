@@ -133,7 +133,11 @@ def test_files_are_sent_to_the_topics_that_they_are_named_for(
         ),
         (["moderate", "show", "player", "3", "--product", str(-(2**63) - 1)], {}, "leaderboard: 'player/3/product/-9"),
         (["moderate", "hide", "player", "3", "--reason", b"\xff"], {}, "leaderboard: 'player/3' cannot be hidden: "),
-        (["moderate", "hide", "score", "AAECAwQFBgcICQoLDA0ODw/0/7"], {}, "leaderboard: 'AAECAwQFBgcICQoLDA0ODw/0/7' "),
+        (
+            ["moderate", "hide", "player", str(-(2**63) - 1)],
+            {},
+            "leaderboard: 'player/-9223372036854775809' cannot be ",
+        ),
         (
             ["serve"],
             {"LEADERBOARD_CHECKPOINT_URI": "file:///dev/null/x"},
@@ -155,6 +159,19 @@ def test_what_the_user_must_put_right_is_one_line_and_status_2(
     assert done.stderr.startswith(line)
     assert done.stderr.count("\n") == 1
     assert done.stdout == ""
+
+
+def test_a_topic_id_as_tools_of_kafka_have_it_is_told_as_entries_have_it() -> None:
+    done = CliRunner().invoke(leaderboard, ["moderate", "hide", "score", "AAECAwQFBgcICQoLDA0ODw/0/7"])
+    assert isinstance(done.exception, SetupError)
+    assert "write the topic id as 00010203-0405-0607-0809-0a0b0c0d0e0f" in str(done.exception)
+
+
+@pytest.mark.parametrize("how", ["hide", "show"])
+def test_an_option_that_there_is_not_is_no_player(how: str) -> None:
+    done = CliRunner().invoke(leaderboard, ["moderate", how, "player", "3", "--prodct", "6"])
+    assert done.exit_code == 2
+    assert "unexpected extra arguments (--prodct 6)" in done.output
 
 
 @pytest.mark.parametrize("count", ["0", "-1", "65", "two"])

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tests.drivers import page_checks
 from tests.drivers.browser import ELEMENT, Browser
@@ -43,10 +45,28 @@ def ranked() -> RankedInstances:
     return ranked
 
 
+class Served:
+    """The application, which tells in which event loop it is served."""
+
+    loop: asyncio.AbstractEventLoop
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.loop = asyncio.get_running_loop()
+        await self._app(scope, receive, send)
+
+
 @pytest.fixture
-def url(ranked: RankedInstances) -> Iterator[str]:
+def served(ranked: RankedInstances) -> Served:
+    return Served(ranked.cluster.network.apps[ranked.cluster.hosts[0]])
+
+
+@pytest.fixture
+def url(served: Served) -> Iterator[str]:
     host = free_host()
-    with serving(ranked.cluster.network.apps[ranked.cluster.hosts[0]], host):
+    with serving(served, host):
         yield f"http://{host}"
 
 
@@ -85,6 +105,29 @@ def test_a_rank_changes_as_others_play(url: str, browser: Browser, ranked: Ranke
     browser.wait_for(f"{AROUND}.length === 11", "those around are shown")
     answer = browser.run("return document.querySelector('#around-rows [aria-current] td').textContent")
     assert answer == "35"
+
+
+def test_whoever_has_a_rank_no_longer_stands_nowhere(
+    url: str, browser: Browser, ranked: RankedInstances, served: Served
+) -> None:
+    browser.open(f"{url}/#/players/20/1")
+    browser.wait_for(f"{AROUND}.length === 11", "those around are shown")
+    served.loop.call_soon_threadsafe(ranked.publish, 1, 20)
+    browser.wait_for("document.querySelector('#around').hidden", "nobody is around any more")
+    browser.wait_for(f"{STANDINGS}.length === 1", "one game is left")
+    assert browser.run(f"return {STANDINGS}") == ["Mario Kart20 of 4052.5 %10"]
+    assert "has no rank in Super Smash Bros" in browser.run(
+        "return document.querySelector('#player-empty').textContent"
+    )
+
+
+def test_a_name_is_found_on_the_page_of_another_player(url: str, browser: Browser) -> None:
+    browser.open(f"{url}/#/players/20/1")
+    browser.wait_for(LIVE, "it is live")
+    browser.run("document.querySelector('#players-search').focus()")
+    browser.type("MITCH")
+    browser.press("Enter")
+    browser.wait_for("location.hash === '#/players/2'", "the player is opened")
 
 
 @pytest.mark.parametrize(("path", "said"), [

@@ -116,11 +116,14 @@ class Periods:
         """Return the oldest period that is kept, or was some time ago, by name."""
         return {name: self.first_kept(name, ago_ms) for name in self.names}
 
+    def _passed(self) -> list[tuple[str, str]]:
+        # Of names that had boards once as well: theirs are no longer written to, and have to go all the same.
+        return [(f"{name}/", self.first_kept(name)) for name in sorted(NAMES)]
+
     @property
     def lapsing(self) -> Lapsing:
         """What the clock says of periods: which run, and which have passed."""
-        running = {name: partial(self.running, name) for name in self.names}
-        return Lapsing(running, lambda: [(f"{name}/", first) for name, first in sorted(self.cutoffs().items())])
+        return Lapsing({name: partial(self.running, name) for name in self.names}, self._passed)
 
     @property
     def settings(self) -> dict[str, str]:

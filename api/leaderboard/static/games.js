@@ -2,7 +2,7 @@
 
 import { ask, askJson, jsonOf, keepTrying, pause, readEvents } from "./ask.js";
 import { Frames, showEntries } from "./entries.js";
-import { byId, make, number, plural, say } from "./show.js";
+import { byId, folded, make, number, plural, say } from "./show.js";
 
 const LIVE_MOST = 500; // More boards than that are shown a page at a time.
 const PAGE_SIZE = 100;
@@ -13,7 +13,6 @@ export const isId = (text) => ID.test(text);
 export const linkTo = (id) => `#/game/${id}`;
 
 const byProduct = (a, b) => (BigInt(a) < BigInt(b) ? -1 : 1);
-const folded = (text) => text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase();
 
 export class Games {
   #boards = new Map();
@@ -43,15 +42,6 @@ export class Games {
 
   nameOf(id) {
     return this.#boards.get(id)?.name;
-  }
-
-  /** Return the players on the boards that are shown whose names have a text in them: ids with names. */
-  playersNamed(text) {
-    const found = new Map();
-    for (const { entries } of this.#boards.values()) {
-      for (const { playerId, playerName } of entries) if (folded(playerName).includes(folded(text))) found.set(playerId, playerName);
-    }
-    return [...found];
   }
 
   /** Begin with the boards of another period. */

@@ -31,7 +31,7 @@ const period = new Period(() => {
 });
 const games = new Games(announcer, period);
 const game = new Game(announcer, period);
-const players = new Players(announcer, (text) => games.playersNamed(text), isId);
+const players = new Players(announcer, isId);
 const stores = new Stores(TITLE);
 const cluster = new Cluster("leaderboard_score_events_total", "Scores read");
 

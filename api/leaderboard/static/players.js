@@ -1,28 +1,28 @@
 // Players: one is found by id or name; where the player stands on every game, and who is around on one of them, live.
 
 import { askJson, isExpected, keepTrying, pause, readEvents } from "./ask.js";
-import { arrange, byId, make, number, plural, say } from "./show.js";
+import { arrange, byId, folded, make, number, plural, say } from "./show.js";
 
 const AROUND = 5;
 const MOST_GAMES = 100;
 const MOST_FOUND = 12;
 const LOOK_AGAIN_MS = 10_000;
+const NAMES_KEPT_MS = 10_000;
 
 const linkTo = (id, game) => `#/players/${id}${game === undefined ? "" : `/${game}`}`;
 
 export class Players {
   #announcer;
-  #named;
   #isId;
+  #names = new Map(); // Of those on a podium, as they were some seconds ago.
+  #namesUntilMs = 0;
   #id;
   #game;
   #name = "";
   #rank = null;
 
-  /** `named` returns the players that the page knows whose names have a text in them. */
-  constructor(announcer, named, isId) {
+  constructor(announcer, isId) {
     this.#announcer = announcer;
-    this.#named = named;
     this.#isId = isId;
     byId("players-form").addEventListener("submit", (event) => this.#submit(event));
     byId("players-search").addEventListener("input", () => this.#find());
@@ -94,11 +94,13 @@ export class Players {
     if (rank && before && before.rank !== rank.rank) {
       this.#announcer.changed(gameName, `${rank.playerName} is number ${rank.rank} of ${rank.of} in ${gameName} now.`);
     }
-    if (!rank) return this.explain(`${this.#name} has no rank in ${gameName}.`);
-    this.explain("");
+    this.explain(rank ? "" : `${this.#name} has no rank in ${gameName}.`);
+    if (!rank) byId("around").hidden = true;
     try {
-      const around = await askJson(`leaderboard/${game}/players/${this.#id}?around=${AROUND}`, { signal });
-      if (rank === this.#rank) this.#drawAround(around, game, gameName);
+      if (rank) {
+        const around = await askJson(`leaderboard/${game}/players/${this.#id}?around=${AROUND}`, { signal });
+        if (rank === this.#rank) this.#drawAround(around, game, gameName);
+      }
       this.#drawRanks(await this.#ranks(signal), game);
     } catch (error) {
       // The next event asks again, and the connection's state says the rest.
@@ -141,20 +143,41 @@ export class Players {
 
   // Finding a player
 
-  #submit(event) {
+  async #submit(event) {
     event.preventDefault();
     const text = byId("players-search").value.trim();
-    if (this.#isId(text)) location.hash = linkTo(text);
-    else byId("players-found").querySelector("a")?.click();
+    if (this.#isId(text)) {
+      location.hash = linkTo(text);
+      return;
+    }
+    await this.#find();
+    byId("players-found").querySelector("a")?.click();
   }
 
-  #find() {
+  async #find() {
     const text = byId("players-search").value.trim();
-    const found = text && !this.#isId(text) ? this.#named(text) : [];
+    const found = text && !this.#isId(text) ? await this.#named(text) : [];
+    if (text !== byId("players-search").value.trim()) return; // Another search has begun meanwhile.
     const links = found.slice(0, MOST_FOUND).map(([id, name]) => make("li", {}, make("a", { href: linkTo(id) }, name)));
     byId("players-found").replaceChildren(...links);
-    const hint = this.#isId(text) ? "Enter shows this player." : "By name those are found who are on a podium; by id everybody is.";
+    const hint = this.#isId(text) ? "Enter shows this player." : "By name those are found who are on a podium of all time; by id everybody is.";
     say(byId("players-hint"), text && !this.#isId(text) && found.length ? `${plural(found.length, "player")} found.` : hint);
+  }
+
+  /** Return the players on podiums of all time whose names have a text in them: ids with names. */
+  async #named(text) {
+    try {
+      if (Date.now() > this.#namesUntilMs) {
+        const boards = await askJson(`leaderboard?page_size=${MOST_GAMES}`);
+        const entries = Object.values(boards).flat();
+        this.#names = new Map(entries.map(({ playerId, playerName }) => [playerId, playerName]));
+        this.#namesUntilMs = Date.now() + NAMES_KEPT_MS;
+      }
+    } catch (error) {
+      // Those of before are searched, and the connection's state says the rest.
+      if (!isExpected(error)) throw error;
+    }
+    return [...this.#names].filter(([, name]) => folded(name).includes(folded(text)));
   }
 }
 

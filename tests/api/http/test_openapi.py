@@ -20,7 +20,7 @@ from tests.drivers.ranks import RankedInstances
 ROUTES = {
     "/leaderboard": {"200", "400", "404", "500", "503"},
     "/leaderboard/count": {"200", "400", "404", "500", "503"},
-    "/leaderboard/count/local": {"200", "400", "500", "503"},
+    "/leaderboard/count/local": {"200", "400", "404", "500", "503"},
     "/leaderboard/moderation": {"200", "500", "503"},
     "/leaderboard/{productId}": {"200", "304", "400", "404", "500", "503"},
     "/leaderboard/{from}/{to}": {"200", "400", "404", "500", "503"},

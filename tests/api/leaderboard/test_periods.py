@@ -13,7 +13,7 @@ import pytest
 from api.live.feeds import Feeds
 from runtime.serving.part_view import PartView
 from runtime.serving.rendered_view import RenderedView
-from tests.drivers.cluster import Cluster
+from tests.drivers.cluster import Cluster, Network
 from tests.drivers.eventually import eventually
 from tests.drivers.period_instances import PeriodInstances
 from tests.drivers.periods import ms
@@ -151,6 +151,32 @@ async def test_a_period_that_has_passed_is_refused_at_once(instances: PeriodInst
         assert "the oldest one that is began on 2026-11-17" in answer.json()["detail"]
     instances.now_ms += 1_000
     refuses(await everywhere(instances, "/leaderboard?period=day&at=2026-11-17"), 404, "period-has-passed")
+
+
+async def test_of_two_clocks_that_of_the_instance_that_was_asked_says_what_has_passed(
+    instances: PeriodInstances, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    instances.publish(3, "day/2026-11-17", (7.0, 1))
+    handle = Network.handle_async_request
+
+    async def a_second_ahead(network: Network, request: httpx.Request) -> httpx.Response:
+        instances.now_ms += 1_000
+        try:
+            return await handle(network, request)
+        finally:
+            instances.now_ms -= 1_000
+
+    monkeypatch.setattr(Network, "handle_async_request", a_second_ahead)
+    answer = await everywhere(instances, "/leaderboard/3?period=day&at=2026-11-17")
+    assert answer.json() == [entry(3, 7.0, 1)]
+
+
+async def test_boards_of_a_period_at_one_instance_are_counted(instances: PeriodInstances) -> None:
+    counts = [await instances.cluster.get("/leaderboard/count/local?period=day", at=number) for number in INSTANCES]
+    assert sum(count.json() for count in counts) == 6
+    refuses(await instances.cluster.get("/leaderboard/count/local?period=year"), 400, "invalid-request")
+    passed = await instances.cluster.get("/leaderboard/count/local?period=day&at=2026-11-16")
+    refuses(passed, 404, "period-has-passed")
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,8 @@ import httpx
 import pytest
 
 from api.live.follower import Follower
+from runtime.keys import KeyPair, KeyValue
+from runtime.serving.ranked_view import RankedView
 from tests.api.leaderboard.test_routes import is_problem
 from tests.drivers.cluster import Cluster
 from tests.drivers.eventually import eventually
@@ -217,6 +219,35 @@ async def test_another_copy_answers_when_the_first_choice_is_away(ranked: Ranked
     ranked.cluster.kill(0)
     for at in (1, 2):
         assert (await ranked.cluster.get(f"{PATH}/1", at=at)).json() == RANKING[place_of(1)]
+
+
+async def test_whoever_makes_an_order_is_no_worse_to_ask_for_others(
+    ranked: RankedInstances, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    view = ranked.views[0]
+    other = next(product for product in range(1, 8) if product != PRODUCT and _lie_together(view, product, PRODUCT))
+    ranked.name(PRODUCTS, other, "another game")
+    partition = view.partition_for(KeyPair(PRODUCT, 0))
+    active = partition % len(INSTANCES)
+    (without,) = (at for at, each in enumerate(ranked.instances) if partition not in each.copies.held)
+    why = RankedView.why_not_made
+    is_made = {"that": False}
+
+    def making(view: RankedView, first: KeyValue) -> str:
+        return "it is being made" if first == PRODUCT and not is_made["that"] else why(view, first)
+
+    monkeypatch.setattr(RankedView, "why_not_made", making)
+    answer = await ranked.cluster.get(f"{PATH}/1", at=without)
+    assert is_problem(answer, 503)
+    assert "it is being made" in answer.json()["detail"]
+    assert (await ranked.cluster.get(f"/leaderboard/{other}/players", at=without)).status_code == 200
+    assert ranked.cluster.network.requests[-1][0] == ranked.cluster.hosts[active]
+    is_made["that"] = True
+    assert (await ranked.cluster.get(f"{PATH}/1", at=without)).json() == RANKING[place_of(1)]
+
+
+def _lie_together(view: RankedView, *products: int) -> bool:
+    return len({view.partition_for(KeyPair(product, 0)) for product in products}) == 1
 
 
 # Live

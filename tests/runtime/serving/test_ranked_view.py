@@ -6,6 +6,7 @@ import gc
 import json
 import tracemalloc
 from collections.abc import Callable, Coroutine, Iterator
+from contextlib import suppress
 from random import Random
 from typing import Any
 
@@ -167,6 +168,36 @@ def test_laps_are_looked_for_again_where_their_store_could_not_be_read(monkeypat
     assert shown(laps, CIRCUIT) == laps.expected(CIRCUIT, frozenset())
     list(searching(laps))
     assert shown(laps, CIRCUIT) == laps.expected(CIRCUIT)
+
+
+def test_laps_are_looked_for_again_where_their_store_could_not_be_read_once_all_were_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reads = 0
+
+    def failing_at(last: int) -> Callable[..., bytes | None]:
+        get = MemoryStore.get
+
+        def fail(*arguments: Any) -> bytes | None:
+            nonlocal reads
+            reads += 1
+            if reads == last:
+                raise StateUnusable("the disk is gone")
+            return get(*arguments)
+
+        return fail
+
+    for last in range(1, 1_000):
+        laps, reads = struck_laps(), 0
+        with monkeypatch.context() as broken:
+            broken.setattr(MemoryStore, "get", failing_at(last))
+            with suppress(StateUnusable):
+                list(searching(laps))
+        list(searching(laps))
+        assert shown(laps, CIRCUIT) == laps.expected(CIRCUIT)
+        if reads < last:
+            return
+    raise AssertionError("there is no end of reads")
 
 
 def test_a_long_order_is_refused_until_it_is_made_and_a_short_one_is_made_by_who_reads_it(laps: Laps) -> None:

@@ -118,6 +118,12 @@ def test_only_periods_that_are_kept_count(spark: Spark) -> None:
     assert kept == [text for text in texts if not any(begin <= text < end for begin, end in passed)]
 
 
+def test_periods_pass_that_are_on_no_longer() -> None:
+    on, none = (Periods(names, now_ms=lambda: ms("2026-11-25T00:00:00")) for names in (NAMES, ("day",)))
+    assert none.lapsing.passed() == on.lapsing.passed()
+    assert [*none.lapsing.running] == ["day"]
+
+
 @given(st.dates(), st.sampled_from(NAMES), st.integers(0, 40))
 def test_so_many_periods_lie_between(day: date, name: str, count: int) -> None:
     begin = before(name, day, count)
