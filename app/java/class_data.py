@@ -6,6 +6,7 @@ A JVM writes its archive at the end of a training run. Nothing depends on one: w
 import hashlib
 import logging
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -60,6 +61,9 @@ class ClassData:
             train: runs the program to its end with the JVM flag that it is given.
         """
         if self.archive.is_file():
+            # Those that nobody has asked for longest go first.
+            with suppress(OSError):
+                self.archive.touch()
             return
         try:
             with file_lock(self.archive.with_suffix(".lock"), deadline_s=0):
@@ -97,7 +101,7 @@ def _make(archive: Path, train: Callable[[str], None]) -> None:
 
 
 def _prune(directory: Path, program: str) -> None:
-    """Delete all but the newest archives of a program; a JVM that uses one keeps what it has."""
+    """Delete all archives of a program but those asked for last; a JVM that uses one keeps what it has."""
     archives = sorted(directory.glob(f"{program}-*.jsa"), key=lambda archive: archive.stat().st_mtime)
     for archive in archives[:-_KEPT]:
         archive.unlink(missing_ok=True)

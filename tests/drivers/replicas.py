@@ -117,10 +117,9 @@ class Replicas:
         return [member for member in self.members if hosts[member.advertised]["streamStandby"]]
 
     def stream_is_held(self) -> bool:
-        """Return whether a member runs the stream, as all of them say."""
-        members = {member.advertised for member in self.members}
-        holders = [{address for address, host in self.hosts(each).items() if runs(host)} for each in self.members]
-        return all(len(each) == 1 and each <= members for each in holders)
+        """Return whether one member runs the stream, the same one as all of them say."""
+        holders = [[address for address, host in self.hosts(each).items() if runs(host)] for each in self.members]
+        return any(all(each == [member.advertised] for each in holders) for member in self.members)
 
     # Waiting
 

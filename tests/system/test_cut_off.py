@@ -5,6 +5,7 @@ The one that was cut off stops, deletes nothing, and does not come back by itsel
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +24,7 @@ from tests.drivers.word_topologies import CUT_OFF, words_in
 pytestmark = pytest.mark.system
 
 SUPERSEDED = "another driver"
+MANIFESTS = "*/generation-*/generation.json"
 LINES = ("hello world", "hello kafka streams", "kafka summit kafka")
 
 
@@ -126,8 +128,13 @@ def becomes_standby(replicas: RelayedReplicas, former: Instance, holder: Instanc
 
 
 def numbered_files(replicas: RelayedReplicas) -> set[Path]:
-    """Return what the checkpoint keeps of batches."""
-    return {path for path in replicas.checkpoint.rglob("*") if path.name.isdecimal()}
+    """Return what the checkpoint keeps of batches, of generations that count: one that begins is its driver's own."""
+    found = set()
+    for manifest in replicas.checkpoint.glob(MANIFESTS):
+        # Whoever has the stream deletes some meanwhile, which this takes no note of.
+        for directory, directories, files in os.walk(manifest.parent):
+            found |= {Path(directory, name) for name in (*directories, *files) if name.isdecimal()}
+    return found
 
 
 def until_counted_everywhere(world: Counted, replicas: RelayedReplicas) -> None:
@@ -148,7 +155,7 @@ def deleted_of(replicas: RelayedReplicas, there: set[Path]) -> set[Path]:
     """Return what is gone of these files, but for those of a generation that another one has followed since."""
     gone = there - numbered_files(replicas)
     counting = defaultdict[Path, list[int]](list)
-    for manifest in replicas.checkpoint.glob("*/generation-*/generation.json"):
+    for manifest in replicas.checkpoint.glob(MANIFESTS):
         counting[manifest.parent.parent].append(number_of(manifest.parent))
     # Its directory goes after its files, or some time later: only the generation that counts says that it is followed.
     return {

@@ -35,8 +35,8 @@ def test_a_key_is_found_and_seen_to_change(browser: Browser) -> None:
         assert browser.run("return document.querySelector('#rows-text').textContent") == "2 of 10 rows"
         view.change("help", {"word": "help", "count": 1234567890123456789})
         cell = "document.querySelector('[data-key=help] td')"
-        browser.wait_for(f"{cell}.textContent === '1234567890123456789'", "the row changes, to the last digit")
-        assert browser.run(f"return {cell}.className") == "number changed"
+        changed = f"{cell}.textContent === '1234567890123456789' && {cell}.className === 'number changed'"
+        browser.wait_for(changed, "the row changes, to the last digit, and is marked for a moment")
         view.change("help", {})
         browser.wait_for(f"{LISTED}.join() === 'hello'", "a row that is gone leaves")
 

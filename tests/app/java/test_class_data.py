@@ -22,6 +22,11 @@ ClassData("spark", pathlib.Path(sys.argv[1])).make(train)
 """
 
 
+def train(flag: str) -> None:
+    """Write an archive, as the JVM that is given this flag."""
+    Path(flag.partition("=")[2]).write_bytes(b"whole")
+
+
 @pytest.mark.parametrize(("later_s", "same"), [(0.0, True), (-0.5, True), (1.0, False)])
 def test_an_archive_fits_jars_of_the_same_second(tmp_path: Path, later_s: float, same: bool) -> None:
     jar = tmp_path / "a.jar"
@@ -48,12 +53,20 @@ def test_what_a_killed_maker_left_does_not_stay(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", KILLED, archive], check=True)
     assert any(path.read_bytes() == b"half" for path in tmp_path.iterdir())
 
-    def train(flag: str) -> None:
-        Path(flag.partition("=")[2]).write_bytes(b"whole")
-
     ClassData("spark", archive).make(train)
     assert archive.read_bytes() == b"whole"
     assert not any(path.read_bytes() == b"half" for path in tmp_path.iterdir())
+
+
+def test_those_that_were_asked_for_last_stay(tmp_path: Path) -> None:
+    a, b, c, d = (ClassData("spark", tmp_path / f"spark-17-{name}.jsa") for name in "abcd")
+    for made_s, each in enumerate((a, b, c)):
+        each.make(train)
+        os.utime(each.archive, (made_s, made_s))
+    a.make(train)
+    d.make(train)
+    assert sorted(tmp_path.glob("*.jsa")) == [a.archive, c.archive, d.archive]
+    assert b.flags() == []
 
 
 def test_a_trial_run_that_was_ended_before_it_wrote_one_is_told(
