@@ -12,11 +12,12 @@ import json
 import multiprocessing
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import cycle, islice
 
+import httpx
 import uvloop
 
 from benchmarks.figures import Figure, markdown, p50_and_p99
@@ -41,6 +42,9 @@ TRIES = 50
 APART_S = 0.5
 _DAYS_MS = 30 * 86_400_000
 _GIVE_UP_S = 60.0
+_STILL_S = 1.0
+_ONE_OF_EACH_PARTITION = (1, 2, 4, 5)
+"""Products, in whichever of the two stores."""
 
 Expected = dict[str, Best]
 """The boards by the end of their path."""
@@ -58,9 +62,7 @@ def run() -> Iterator[Figure]:
         with _filled(names) as (kafka, replicas, expected):
             began_s = time.monotonic()
             (instance,) = replicas.add()
-            for path, best in expected.items():
-                wait_until(_shows(instance, path, best), f"the boards of {path} are exact", every_s=LOOK_EVERY_S)
-            took_s = time.monotonic() - began_s
+            took_s = _exact_at_s(instance, expected) - began_s
             yield Figure(f"{BACKLOG.events:,} events over thirty days, PERIODS={names}", "s", [took_s])
             instance.wait_for_real_time()
             probes = {"all time": OwnBoard(), "today": OwnBoardOfToday()}
@@ -99,9 +101,36 @@ def _filled(names: str) -> Iterator[tuple[KafkaConnection, Replicas, Expected]]:
             yield broker.connection, replicas, best
 
 
-def _shows(instance: Instance, path: str, best: Best) -> Callable[[], bool]:
-    expected = best.boards()
-    return lambda: bool(instance.json_of(f"/leaderboard?limit={PLACES}{path}") == expected)
+def _exact_at_s(instance: Instance, expected: Expected) -> float:
+    """Return when the copies had read the last result of boards that are all exact, as `time.monotonic` has it.
+
+    To look at some 18,000 boards takes seconds itself, so it comes later: what they say depends on what was read alone.
+    """
+    boards = {path: best.boards() for path, best in expected.items()}
+    read: list[str | None] = []
+    looked_at: list[str | None] = []
+    read_at_s = 0.0
+    with httpx.Client(base_url=instance.url) as client:
+
+        def are_exact() -> bool:
+            nonlocal read, read_at_s, looked_at
+            if (now := _positions(client, expected)) != read:
+                read, read_at_s = now, time.monotonic()
+            if read == looked_at or time.monotonic() < read_at_s + _STILL_S:
+                return False
+            looked_at = read
+            are_shown = all(instance.json_of(f"/leaderboard?limit={PLACES}{path}") == of for path, of in boards.items())
+            return are_shown and _positions(client, expected) == read
+
+        wait_until(are_exact, "all boards are exact", every_s=LOOK_EVERY_S)
+    return read_at_s
+
+
+def _positions(client: httpx.Client, expected: Expected) -> list[str | None]:
+    """Return how far the copies have read: of each kind of boards that is expected, all of them."""
+    kinds = {path.partition("&at=")[0].replace("&", "?", 1) for path in expected}
+    paths = (f"/leaderboard/{product}{kind}" for kind in sorted(kinds) for product in _ONE_OF_EACH_PARTITION)
+    return [client.get(path).headers.get("x-store-position") for path in paths]
 
 
 def _send_share(kafka: KafkaConnection, until_ms: int, part: int) -> list[tuple[str, str, Best]]:
