@@ -20,7 +20,7 @@ from runtime.kafka.offsets import topic_offsets
 from runtime.kafka.topics import create_missing, outputs_of
 from runtime.table_records import parse_row
 from runtime.windows import nearest_time_text
-from topology.leaderboard.moderation import MODERATION_TABLE, Named, key_of, named_by
+from topology.leaderboard.moderation import MODERATION_TABLE, Named, as_entries_have_it, key_of, named_by
 from topology.leaderboard.topics import MODERATION
 
 _REQUEST_TIMEOUT_MS: Final = 10_000
@@ -49,12 +49,14 @@ def score_named(entry: str) -> Named:
     Raises:
         SetupError: it names none.
     """
+    name = entry.removeprefix("score/")
     try:
-        return named_by(f"score/{entry.removeprefix('score/')}")
+        return named_by(f"score/{name}")
     except InvalidRecord as error:
-        raise SetupError(
-            f"{entry!r} names no score", f"write <topic id>/<partition>/<offset>, as `entry` of a rank ({error})"
-        ) from error
+        topic_id = name.partition("/")[0]
+        told = as_entries_have_it(topic_id)
+        fix = f"write the topic id as {told}" if told != topic_id else "write <topic id>/<partition>/<offset>"
+        raise SetupError(f"{entry!r} names no score", f"{fix}, as `entry` of a rank has it") from error
 
 
 async def say(kafka: KafkaConnection, topology: Topology, named: Named, *, hidden: bool, reason: str = "") -> str:

@@ -110,7 +110,7 @@ def _exact_at_s(instance: Instance, expected: Expected) -> float:
     read: list[str | None] = []
     looked_at: list[str | None] = []
     read_at_s = 0.0
-    with httpx.Client(base_url=instance.url) as client:
+    with httpx.Client(base_url=instance.url, timeout=_GIVE_UP_S, trust_env=False) as client:
 
         def are_exact() -> bool:
             nonlocal read, read_at_s, looked_at

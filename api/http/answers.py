@@ -16,7 +16,8 @@ STORE_ROLE: Final = b"x-store-role"
 STORE_LAG: Final = b"x-store-lag"
 STORE_POSITION: Final = b"x-store-position"
 UNMET: Final = b"x-store-unmet"
-"""What the copy of an instance lacks of what was demanded, to the peer that asked: the instance itself is well."""
+"""Why an instance cannot answer just this, to the peer that asked: its copy lacks something of what was demanded, or
+its order is being made. The instance itself is well."""
 PARTITIONS: Final = b"x-partitions"
 POSITIONS: Final = b"x-store-positions"
 """To a peer: how far the copies had read whose rows are in an answer."""
@@ -64,7 +65,7 @@ class Answer(NamedTuple):
 
 
 def unmet(answer: Answer, reason: str) -> Answer:
-    """Return a refusal that also tells a peer what the copies here lack of what was demanded."""
+    """Return a refusal that also tells a peer why just this cannot be answered here; see `UNMET`."""
     return answer._replace(headers=[*answer.headers, (UNMET, reason.encode())])
 
 

@@ -125,7 +125,7 @@ class BoardAnswers:
             return ""
         of = self._of_period(name)
         period = of.runs(name) if at is None else period_of(name, at)
-        # Whoever has forwarded a request has looked at a clock of its own, and one says it.
+        # Only the instance that was asked looks: the clock of the one that it forwards to may differ.
         if not is_hop(request.scope["headers"]):
             of.check_kept(period)
         return period

@@ -18,8 +18,8 @@ class NoSuchBoard(OwnProblem):
 
     def __init__(self, product_id: int) -> None:
         super().__init__(
-            f"Product {product_id} has no board: it is unknown, or has no score of a known player yet, or none that is"
-            f" not hidden. GET /leaderboard lists the boards there are; {_HIDDEN}."
+            f"Product {product_id} has no board: it is unknown, or has no score of a known player yet, or all of its"
+            f" scores are hidden. GET /leaderboard lists the boards there are; {_HIDDEN}."
         )
 
 
@@ -32,8 +32,8 @@ class NoSuchPeriodBoard(OwnProblem):
         name, _, day = period.partition("/")
         super().__init__(
             f"Product {product_id} has no board of the {name} that began on {day}: it is unknown, or has no score of a"
-            f" known player then, or none that is not hidden. GET /leaderboard?period={name}&at={day} lists the boards"
-            f" there are; {_HIDDEN}."
+            f" known player then, or all of its scores are hidden. GET /leaderboard?period={name}&at={day} lists the"
+            f" boards there are; {_HIDDEN}."
         )
 
 
@@ -72,7 +72,7 @@ class NoSuchRank(OwnProblem):
             f"Product {product_id} is unknown. GET /tables/products/keys/{product_id} asks for it."
             if player_id is None
             else f"Player {player_id} has no rank on product {product_id}: there is no score yet, the player or the"
-            f" product is unknown, or what there is is hidden. {_HIDDEN}."
+            f" product is unknown, or the player or the score is hidden. {_HIDDEN}."
         )
 
 

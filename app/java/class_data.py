@@ -5,6 +5,7 @@ A JVM writes its archive at the end of a training run. Nothing depends on one: w
 
 import hashlib
 import logging
+import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -63,7 +64,7 @@ class ClassData:
         if self.archive.is_file():
             # Those that nobody has asked for longest go first.
             with suppress(OSError):
-                self.archive.touch()
+                os.utime(self.archive)
             return
         try:
             with file_lock(self.archive.with_suffix(".lock"), deadline_s=0):

@@ -232,11 +232,14 @@ class RankedView(LocalView):
         return self._first_in is None or self._first_in.has(first)
 
     def why_not_made(self, first: KeyValue) -> str:
-        """Return why nothing can be said yet of rows with this first part; empty when it can."""
+        """Return why nothing can be said yet of rows with this first part; empty when it can, or when no read can."""
         try:
             self._order(first)
-        except (NotMade, StateUnusable) as error:
+        except NotMade as error:
             return str(error)
+        except StateUnusable:
+            # Whoever reads is told.
+            return ""
         return ""
 
     def rows(self, partitions: Iterable[int], within: Range, cut: Cut = None) -> list[tuple[KeyValue, bytes]]:

@@ -15,6 +15,9 @@ from click.testing import CliRunner
 from app.cli import leaderboard
 from app.errors import SetupError
 from app.java.broker import Broker
+from runtime.errors import BrokerUnavailable
+from runtime.kafka.connection import KafkaConnection
+from runtime.kafka.offsets import TopicOffsets, topic_offsets
 from tests.drivers.command import OF_PYSPARK, run_command
 from tests.drivers.ports import free_port, free_ports
 from tests.waiting import UNHURRIED_S, wait_until
@@ -165,6 +168,19 @@ def test_a_topic_id_as_tools_of_kafka_have_it_is_told_as_entries_have_it() -> No
     done = CliRunner().invoke(leaderboard, ["moderate", "hide", "score", "AAECAwQFBgcICQoLDA0ODw/0/7"])
     assert isinstance(done.exception, SetupError)
     assert "write the topic id as 00010203-0405-0607-0809-0a0b0c0d0e0f" in str(done.exception)
+
+
+def test_a_read_of_what_is_hidden_that_stands_still_ends(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def with_one_more(kafka: KafkaConnection, topic: str, partitions: int) -> TopicOffsets:
+        offsets = await topic_offsets(kafka, topic, partitions)
+        return offsets._replace(end={at: end + 1 for at, end in offsets.end.items()})
+
+    monkeypatch.setenv("LEADERBOARD_BOOTSTRAP_SERVERS", broker.bootstrap_servers)
+    for command in (["show", "player", "-3"], ["list"]):
+        assert CliRunner().invoke(leaderboard, ["moderate", *command]).exit_code == 0
+    monkeypatch.setattr("app.moderation.topic_offsets", with_one_more)
+    monkeypatch.setattr("app.moderation._SILENT_S", 0.5)
+    assert isinstance(CliRunner().invoke(leaderboard, ["moderate", "list"]).exception, BrokerUnavailable)
 
 
 @pytest.mark.parametrize("how", ["hide", "show"])

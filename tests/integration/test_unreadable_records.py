@@ -141,7 +141,11 @@ def assert_within_a_minute(send: Callable[[], None], world: World) -> None:
         world.wait_until_all_counts()
         return time.monotonic() - began_s
 
-    assert any(held_up_s() < 60 for _ in range(3))
+    tries = [held_up_s()]
+    while tries[-1] >= 60 and len(tries) < 3:
+        tries.append(held_up_s())
+    assert tries[-1] < 60
+    assert max(tries) < 300
 
 
 def test_the_stream_passes_over_a_timestamp_in_nanoseconds_within_a_minute(world: World) -> None:

@@ -47,6 +47,7 @@ def test_of_two_streams_of_boards_the_one_that_was_cut_off_stops(deployment: Dep
             holder.wait_for_log(STOPPED)
             had = holder.log().count(RUNS)
             there = numbered_files(replicas)
+            assert there
             # Longer than several of its batches.
             reader.go_on(20)
             assert deleted_of(replicas, there) == set(), "it has deleted nothing"
@@ -93,6 +94,7 @@ def test_of_two_streams_that_count_the_one_that_was_cut_off_stops_before_the_gro
             holder.wait_for_log(SUPERSEDED)
             assert STOPPED not in holder.log(), "the group does not know it yet"
             there = numbered_files(replicas)
+            assert there
             world.until_counted(words_in)
             assert deleted_of(replicas, there) == set(), "it has deleted nothing"
         had = holder.log().count(RUNS)

@@ -15,7 +15,6 @@ from tests.drivers.command import run_command
 from tests.drivers.instance import Instance
 from tests.drivers.producer import Inputs
 from tests.drivers.replicas import Replicas, until
-from tests.waiting import UNHURRIED_S
 from topology.leaderboard.topics import SCORE_EVENTS
 
 pytestmark = pytest.mark.system
@@ -72,13 +71,12 @@ def players_of(instance: Instance, period: str) -> list[int]:
     return [entry["playerId"] for entry in answer.json()] if answer.status_code == 200 else []
 
 
-def wait_everywhere(replicas: Replicas, holds: Callable[[Instance], bool], deadline_s: float = UNHURRIED_S) -> float:
+def wait_everywhere(replicas: Replicas, holds: Callable[[Instance], bool]) -> float:
     """Wait until something holds at every instance; return after how many seconds it did."""
     began_s = time.monotonic()
     until(
         lambda: all(holds(member) for member in replicas.members),
         lambda: f"{[players(member) for member in replicas.members]}",
-        deadline_s,
     )
     return time.monotonic() - began_s
 

@@ -116,7 +116,7 @@ class SeenEvents(NamedTuple):
         # Boards by a number each: to sort by several columns, and by texts, takes four times as long.
         board = pa.repeat(pa.scalar(0, pa.int64()), counting.num_rows)
         for key in keys:
-            encoded = _in_one_piece(counting[key]).dictionary_encode()
+            encoded = counting[key].combine_chunks().dictionary_encode()
             board = pc.add(pc.multiply(board, len(encoded.dictionary)), encoded.indices)
         ranked = pc.sort_indices(
             pa.table({"board": board, "score": counting["score"]}),
@@ -226,10 +226,6 @@ def _counts(record: ConsumerRecord[bytes, bytes], of: OffsetRange) -> bool:
     # Kafka gives whole batches, and a record that is seen twice would take two places. What Spark cannot read counts
     # for no board, and so for no floor.
     return of.begin <= record.offset < of.end and reason_of(record) is None
-
-
-def _in_one_piece(column: pa.ChunkedArray) -> pa.Array:
-    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
 
 
 def _plain(records: Sequence[ConsumerRecord[bytes, bytes]]) -> pa.Table:

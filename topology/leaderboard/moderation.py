@@ -79,7 +79,7 @@ def named_by(key: str) -> Named:
         product = None if player[2] is None else Int64.parse(player[2])
         return HiddenPlayer(Int64.parse(player[1]), product)
     if score := _SCORE.fullmatch(key):
-        topic_id = _as_entries_have_it(score[1])
+        topic_id = as_entries_have_it(score[1])
         if topic_id != score[1]:
             # Two keys for one score would be two rows: lifted by the one it would stay hidden by the other.
             raise InvalidRecord(NOT_MODERATION, f"{key!r:.100}: write the topic id as {topic_id}, as `entry` has it")
@@ -93,7 +93,7 @@ def named_by(key: str) -> Named:
     )
 
 
-def _as_entries_have_it(topic_id: str) -> str:
+def as_entries_have_it(topic_id: str) -> str:
     """Return a topic id as entries have it: Kafka's own tools, and others, write the same one otherwise."""
     if len(topic_id) == _CHARACTERS_OF_TOOLS:
         return str(UUID(bytes=urlsafe_b64decode(f"{topic_id}==")))

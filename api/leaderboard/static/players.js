@@ -151,7 +151,7 @@ export class Players {
       return;
     }
     await this.#find();
-    byId("players-found").querySelector("a")?.click();
+    if (text === byId("players-search").value.trim() && !byId("players").hidden) byId("players-found").querySelector("a")?.click();
   }
 
   async #find() {
