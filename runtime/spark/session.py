@@ -63,6 +63,9 @@ COMMITTED_ONLY: Final = {"kafka.isolation.level": "read_committed"}
 _BULK_OPTIONS: Final = {"kafka.max.poll.records": "20000", "kafka.max.partition.fetch.bytes": str(2 * 2**20)}
 """After that Spark's source fetches anew what it had not polled yet."""
 
+_RUNS_TASK: Final = "Executor task launch worker for task"
+"""What the name of a thread of Spark's begins with that runs a task."""
+
 _LOOPBACK: Final = "127.0.0.1"
 
 _GLOB: Final = re.compile(r"[{}\[\]*?\\]")
@@ -224,6 +227,13 @@ class Spark:
     def kill(self) -> None:
         """End the JVM at once; calls into it that are under way raise QueryFailed."""
         self._jvm_process.kill()
+
+    def runs_tasks(self) -> bool:
+        """Return whether tasks run: also those of a query that was stopped, until they have noticed."""
+        with translated():
+            jvm: Any = self.session._jvm
+            # Spark tells nobody of tasks that were cancelled: their threads have this name until they end.
+            return _RUNS_TASK in str(jvm.java.lang.Thread.getAllStackTraces().keySet().toString())
 
     def collect_garbage(self) -> None:
         """Have the JVM collect its garbage, and give the memory back that it does not need while it waits."""

@@ -97,10 +97,13 @@ class WarmUp:
             self._go_through(spark, root, topics)
         finally:
             root.delete("")
+        # Tasks that were cancelled write on until they have noticed.
+        while spark.runs_tasks():
+            self._check_left()
+            self._left.wait(_LOOK_EVERY_S)
+        root.delete("")
         # What was made for this is garbage, in a heap that grew for it.
         spark.collect_garbage()
-        # Tasks that were cancelled may have written until now.
-        root.delete("")
 
     def _go_through(self, spark: Spark, root: CheckpointDirectory, topics: Mapping[str, TopicDescription]) -> None:
         generations, events = Generations(root, self._store), self._topics.events()
