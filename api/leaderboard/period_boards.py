@@ -113,9 +113,9 @@ class BoardAnswers:
         require: Require = None,
         max_lag: MaxLag = None,
     ) -> Asked:
-        text = self._text_of(request, period, at)
-        store = PERIOD_STORE if text else STORE
-        return Asked(period, text, at is None, Demand.of(store, min_position, require, max_lag))
+        asked = await self._named(request, period, at)
+        store = PERIOD_STORE if asked.period else STORE
+        return asked._replace(demand=Demand.of(store, min_position, require, max_lag))
 
     async def _named(self, request: Request, period: PeriodName = ALL, at: At = None) -> Asked:
         return Asked(period, self._text_of(request, period, at), at is None, ANY)

@@ -235,11 +235,9 @@ class RankedView(LocalView):
         """Return why nothing can be said yet of rows with this first part; empty when it can, or when no read can."""
         try:
             self._order(first)
-        except NotMade as error:
-            return str(error)
-        except StateUnusable:
-            # Whoever reads is told.
-            return ""
+        except StateUnusable as error:
+            # Of a store that cannot be read whoever reads is told.
+            return str(error) if isinstance(error, NotMade) else ""
         return ""
 
     def rows(self, partitions: Iterable[int], within: Range, cut: Cut = None) -> list[tuple[KeyValue, bytes]]:

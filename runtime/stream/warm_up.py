@@ -95,13 +95,12 @@ class WarmUp:
         root = CheckpointDirectory(spark.session, self._uri)
         try:
             self._go_through(spark, root, topics)
+            # Tasks that were cancelled write on until they have noticed.
+            while spark.runs_tasks():
+                self._check_left()
+                self._left.wait(_LOOK_EVERY_S)
         finally:
             root.delete("")
-        # Tasks that were cancelled write on until they have noticed.
-        while spark.runs_tasks():
-            self._check_left()
-            self._left.wait(_LOOK_EVERY_S)
-        root.delete("")
         # What was made for this is garbage, in a heap that grew for it.
         spark.collect_garbage()
 

@@ -170,6 +170,13 @@ def test_a_topic_id_as_tools_of_kafka_have_it_is_told_as_entries_have_it() -> No
     assert "write the topic id as 00010203-0405-0607-0809-0a0b0c0d0e0f" in str(done.exception)
 
 
+@pytest.mark.parametrize("entry", ["!" * 22 + "/0/7", "\u00e9" * 22 + "/0/7", "an-id/0/x"])
+def test_what_is_no_topic_id_names_no_score(entry: str) -> None:
+    done = CliRunner().invoke(leaderboard, ["moderate", "hide", "score", entry])
+    assert isinstance(done.exception, SetupError)
+    assert "names no score: write <topic id>/<partition>/<offset>, as `entry`" in str(done.exception)
+
+
 def test_a_read_of_what_is_hidden_that_stands_still_ends(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     async def with_one_more(kafka: KafkaConnection, topic: str, partitions: int) -> TopicOffsets:
         offsets = await topic_offsets(kafka, topic, partitions)

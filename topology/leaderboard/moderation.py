@@ -95,9 +95,9 @@ def named_by(key: str) -> Named:
 
 def as_entries_have_it(topic_id: str) -> str:
     """Return a topic id as entries have it: Kafka's own tools, and others, write the same one otherwise."""
-    if len(topic_id) == _CHARACTERS_OF_TOOLS:
-        return str(UUID(bytes=urlsafe_b64decode(f"{topic_id}==")))
     try:
+        if len(topic_id) == _CHARACTERS_OF_TOOLS:
+            return str(UUID(bytes=urlsafe_b64decode(f"{topic_id}==")))
         return str(UUID(topic_id))
     except ValueError:
         return topic_id

@@ -14,7 +14,7 @@ const linkTo = (id, game) => `#/players/${id}${game === undefined ? "" : `/${gam
 export class Players {
   #announcer;
   #isId;
-  #names = new Map(); // Of those on a podium, as they were some seconds ago.
+  #names; // Brings those on a podium, as they were some seconds ago: one request for all that is typed meanwhile.
   #namesUntilMs = 0;
   #id;
   #game;
@@ -166,20 +166,22 @@ export class Players {
 
   /** Return the players on podiums of all time whose names have a text in them: ids with names. */
   async #named(text) {
-    try {
-      if (Date.now() > this.#namesUntilMs) {
-        const boards = await askJson(`leaderboard?page_size=${MOST_GAMES}`);
-        const entries = Object.values(boards).flat();
-        this.#names = new Map(entries.map(({ playerId, playerName }) => [playerId, playerName]));
-        this.#namesUntilMs = Date.now() + NAMES_KEPT_MS;
-      }
-    } catch (error) {
-      // Those of before are searched, and the connection's state says the rest.
-      if (!isExpected(error)) throw error;
+    if (Date.now() > this.#namesUntilMs) {
+      this.#names = askJson(`leaderboard?page_size=${MOST_GAMES}`).then(namesOf);
+      this.#namesUntilMs = Date.now() + NAMES_KEPT_MS;
     }
-    return [...this.#names].filter(([, name]) => folded(name).includes(folded(text)));
+    try {
+      return [...(await this.#names)].filter(([, name]) => folded(name).includes(folded(text)));
+    } catch (error) {
+      // The next letter asks again, and the connection's state says the rest.
+      if (!isExpected(error)) throw error;
+      this.#namesUntilMs = 0;
+      return [];
+    }
   }
 }
+
+const namesOf = (boards) => new Map(Object.values(boards).flat().map(({ playerId, playerName }) => [playerId, playerName]));
 
 function makeStanding(product, href) {
   const cells = [0, 1, 2].map(() => make("td", { className: "number" }));
