@@ -5,19 +5,21 @@ Pure functions from DataFrames to a DataFrame, as `topology.leaderboard.query`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
+from functools import reduce
+from operator import or_
 from typing import Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from runtime.rows import DISTINCT, of_each
-from topology.leaderboard.periods import in_periods, periods_of
+from topology.leaderboard.periods import periods_of, places_of, up_to
 from topology.leaderboard.query import entries, join_tables
 
 PERIODS: Final = f"{DISTINCT}_periods"
-"""The column of events that have been narrowed: the periods whose boards they may change, each one once."""
+"""The column of events that have been narrowed: the periods whose boards they may change, each one once, and nulls."""
 
 
 def period_rows(events: DataFrame, players: DataFrame, products: DataFrame, names: Sequence[str]) -> DataFrame:
@@ -29,10 +31,11 @@ def period_rows(events: DataFrame, players: DataFrame, products: DataFrame, name
         products: `id bigint`, those that exist.
         names: of the periods that have boards.
     """
-    periods = F.col(PERIODS) if PERIODS in events.columns else in_periods(F.unix_millis("at.timestamp"), names)
-    listed = events.withColumn(PERIODS, periods)
-    joined = join_tables(entries(listed, PERIODS), players, products, PERIODS)
-    return of_each(joined, F.col(PERIODS), "period").drop(PERIODS)
+    if PERIODS not in events.columns:
+        periods = periods_of(F.unix_millis("at.timestamp"), dict.fromkeys(names, ""))
+        events = events.withColumn(PERIODS, F.array(*periods.values()))
+    joined = join_tables(entries(events, PERIODS), players, products, PERIODS)
+    return of_each(joined, F.col(PERIODS), "period").drop(PERIODS).where("period IS NOT NULL")
 
 
 def narrowed(events: DataFrame, cutoffs: Mapping[str, str], today: date, floors: DataFrame | None) -> DataFrame:
@@ -44,28 +47,40 @@ def narrowed(events: DataFrame, cutoffs: Mapping[str, str], today: date, floors:
         today: see `periods_of`.
         floors: as `by_product` returns them, if there are any.
     """
-    periods = periods_of(F.unix_millis("timestamp"), cutoffs, today)
-    named = events.withColumns({_column(name): period for name, period in periods.items()})
-    reached = [F.col(_column(name)) for name in periods]
+    at_ms = F.unix_millis("timestamp")
+    periods = {name: F.col(_column(name)) for name in cutoffs}
+    named = events.withColumns({_column(name): of for name, of in periods_of(at_ms, cutoffs, today).items()})
+    reached = {name: period.isNotNull() for name, period in periods.items()}
     if floors is not None:
         named = named.join(F.broadcast(floors), "product_id", "left")
-        # An equal score passes: after a failure the entry that is the floor has to get back into the state.
-        below = [F.col("score") < F.col(f"floors.{name}")[F.col(_column(name))] for name in periods]
-        reached = [F.when(~F.coalesce(is_below, F.lit(False)), of) for is_below, of in zip(below, reached, strict=True)]
-    listed = named.withColumn(PERIODS, F.array_compact(F.array(*reached)))
-    return listed.where(F.size(PERIODS) > 0).select(*events.columns, PERIODS)
+        for name, place in places_of(at_ms, cutoffs, today).items():
+            # An equal score passes: after a failure the entry that is the floor has to get back into the state.
+            below = F.col("score") < F.get(f"floors.{name}", place)
+            reached[name] &= ~F.coalesce(below, F.lit(False))
+    # Lists are made for those that are left alone.
+    listed = F.array(*(F.when(reached[name], period) for name, period in periods.items()))
+    return named.where(reduce(or_, reached.values())).select(*events.columns, listed.alias(PERIODS))
 
 
-def by_product(floors: DataFrame, names: Iterable[str]) -> DataFrame:
+def by_product(floors: DataFrame, cutoffs: Mapping[str, str], today: date) -> DataFrame:
     """Return floors with those of all periods of a product in one row: `product_id, floors`.
+
+    Each name is a field of `floors`, `array<double>`: of the periods of `up_to`, null where a board has none.
 
     Args:
         floors: `product_id, period, floor`.
-        names: of the periods, each of which is a field of `floors`, `map<string, double>`: of one name there are few.
+        cutoffs: see `narrowed`.
+        today: see `narrowed`.
     """
-    of_name = {name: F.when(F.col("period").startswith(f"{name}/"), F.struct("period", "floor")) for name in names}
-    maps = (F.map_from_entries(F.collect_list(of)).alias(name) for name, of in of_name.items())
-    return floors.groupBy("product_id").agg(F.struct(*maps).alias("floors"))
+    found = floors.groupBy("product_id").agg(
+        F.map_from_entries(F.collect_list(F.struct("period", "floor"))).alias("of_period")
+    )
+
+    def in_order(name: str, cutoff: str) -> Column:
+        listed = F.split(F.lit(",".join(up_to(today, name, cutoff))), ",")
+        return F.transform(listed, lambda period: F.col("of_period")[period]).alias(name)
+
+    return found.select("product_id", F.struct(*(in_order(name, of) for name, of in cutoffs.items())).alias("floors"))
 
 
 def _column(name: str) -> str:

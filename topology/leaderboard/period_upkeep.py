@@ -72,9 +72,9 @@ class PeriodUpkeep(LeaderboardUpkeep):
 
     def narrow(self, events: DataFrame) -> DataFrame:
         """Leave out events of periods that are not kept, and below the floors of all their boards; mark hidden ones."""
-        periods = self._periods
-        floors = None if self._floors is None else by_product(self._floors, periods.names)
-        above = narrowed(events, periods.cutoffs(), date_of(periods.now_ms()), floors)
+        cutoffs, today = self._periods.cutoffs(), date_of(self._periods.now_ms())
+        floors = None if self._floors is None else by_product(self._floors, cutoffs, today)
+        above = narrowed(events, cutoffs, today, floors)
         return above if self._hiding is None else self._hiding.events_marked(above)
 
     def plan(self, work: Work, joined: Mapping[str, DataFrame], events: int) -> Plan | None:

@@ -136,18 +136,6 @@ class Periods:
 # Spark
 
 
-def in_periods(at_ms: Column, names: Sequence[str]) -> Column:
-    """Return the periods that an instant lies in, a list of texts; none of years before 1 and after 9999.
-
-    Args:
-        at_ms: in milliseconds from 1970.
-        names: those that have boards.
-    """
-    from pyspark.sql import functions as F
-
-    return F.array_compact(F.array(*periods_of(at_ms, dict.fromkeys(names, "")).values()))
-
-
 def periods_of(at_ms: Column, cutoffs: Mapping[str, str], today: date = _EPOCH) -> dict[str, Column]:
     """Return the period of each name that an instant lies in; null in years before 1 and after 9999.
 
@@ -157,18 +145,55 @@ def periods_of(at_ms: Column, cutoffs: Mapping[str, str], today: date = _EPOCH) 
         today: of days around it the texts are made ahead: to write them for each of many events takes Spark longer than
             all else that is done with it.
     """
+    return {name: _text_of(name, _day_of(at_ms), cutoff, today) for name, cutoff in cutoffs.items()}
+
+
+def places_of(at_ms: Column, cutoffs: Mapping[str, str], today: date) -> dict[str, Column]:
+    """Return where in `up_to` the period of each name stands that an instant lies in; null where it does not.
+
+    Args:
+        at_ms: see `periods_of`.
+        cutoffs: see `periods_of`.
+        today: see `periods_of`.
+    """
     from pyspark.sql import functions as F
 
-    days = F.floor(at_ms / F.lit(_DAY_MS)).cast("int")
-    dated = F.when(at_ms.between(FIRST_MS, LAST_MS), days)
-    return {name: _text_of(name, dated, cutoff, today) for name, cutoff in cutoffs.items()}
+    around, places = _around(today), {}
+    first = (around[0] - _EPOCH).days
+    for name, cutoff in cutoffs.items():
+        place = {text: number for number, text in enumerate(up_to(today, name, cutoff))}
+        made = (place.get(period_of(name, day), -1) for day in around)
+        listed = F.split(F.lit(",".join(map(str, made))), ",").cast("array<int>")
+        places[name] = F.get(listed, _day_of(at_ms) - first)
+    return places
+
+
+def up_to(today: date, name: str, cutoff: str) -> list[str]:
+    """Return the periods of a name from the oldest one that counts to that of a day, in order; those that are made.
+
+    >>> up_to(date(2026, 11, 25), WEEK, "week/2026-11-16")
+    ['week/2026-11-16', 'week/2026-11-23']
+    """
+    made = dict.fromkeys(period_of(name, day) for day in _around(today) if day <= today)
+    return [text for text in made if text >= cutoff]
+
+
+def _around(today: date) -> list[date]:
+    return [today + timedelta(days=each) for each in range(-_MADE_BEFORE, _MADE_BEHIND)]
+
+
+def _day_of(at_ms: Column) -> Column:
+    """Return the day since 1970 that an instant lies in, null in years before 1 and after 9999."""
+    from pyspark.sql import functions as F
+
+    return F.when(at_ms.between(FIRST_MS, LAST_MS), F.floor(at_ms / F.lit(_DAY_MS)).cast("int"))
 
 
 def _text_of(name: str, days: Column, cutoff: str, today: date) -> Column:
     """Return the period of a name that a day since 1970 lies in, null before the oldest one that counts."""
     from pyspark.sql import functions as F
 
-    around = [today + timedelta(days=each) for each in range(-_MADE_BEFORE, _MADE_BEHIND)]
+    around = _around(today)
     made = [period_of(name, day) for day in around]
     counting = [text if text >= cutoff else "" for text in made]
     first = (around[0] - _EPOCH).days

@@ -22,7 +22,6 @@ from topology.leaderboard.periods import (
     before,
     by_period,
     date_of,
-    in_periods,
     is_kept,
     parse_kept,
     parse_names,
@@ -30,6 +29,7 @@ from topology.leaderboard.periods import (
     periods_of,
 )
 
+ANY = dict.fromkeys(NAMES, "")
 LIES_IN = {
     "2026-11-25T16:00:00": ["day/2026-11-25", "week/2026-11-23", "month/2026-11-01"],
     "2026-11-22T23:59:59.999": ["day/2026-11-22", "week/2026-11-16", "month/2026-11-01"],
@@ -55,7 +55,7 @@ def test_spark_says_the_same_as_python(spark: Spark) -> None:
     instants = [*map(ms, LIES_IN), *(generator.randrange(FIRST_MS, LAST_MS + 1) for _ in range(500))]
     instants += [at + shift for at in map(ms, LIES_IN) for shift in (-1, 1) if FIRST_MS <= at + shift <= LAST_MS]
     rows = frame(spark.session, [(at,) for at in instants], pa.schema({"at": pa.int64()}))
-    found = rows.select("at", in_periods(F.col("at"), NAMES).alias("periods")).collect()
+    found = rows.select("at", F.array(*periods_of(F.col("at"), ANY).values()).alias("periods")).collect()
     assert [row.periods for row in found] == [[period_of(name, date_of(row["at"])) for name in NAMES] for row in found]
 
 
@@ -94,7 +94,7 @@ def test_arrow_says_the_same_as_python(instants: list[int], first_day: str) -> N
 
 def test_what_is_of_no_calendar_year_lies_in_no_period(spark: Spark) -> None:
     rows = frame(spark.session, [(FIRST_MS - 1,), (LAST_MS + 1,), (-(2**62),), (2**62,)], pa.schema({"at": pa.int64()}))
-    assert [row[0] for row in rows.select(in_periods(F.col("at"), NAMES)).collect()] == [[]] * 4
+    assert [tuple(row) for row in rows.select(*periods_of(F.col("at"), ANY).values()).collect()] == [(None,) * 3] * 4
 
 
 def test_only_periods_that_are_kept_count(spark: Spark) -> None:
