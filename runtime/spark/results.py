@@ -444,9 +444,7 @@ def published(store: Store, records: DataFrame) -> DataFrame:
         The key, of windows when they begin, `made`, of what it is made, as `runtime.results.Made`, and `values`.
     """
     text = F.col("key").cast("string")
-    fields = records.select(
-        text.alias("__text"),
-        *_keys_of_text(store, text),
+    read = F.struct(
         F.from_json(
             F.col("value").cast("string"), store.record.published_schema, dict(store.record.published_options)
         ).alias("values"),
@@ -454,6 +452,9 @@ def published(store: Store, records: DataFrame) -> DataFrame:
         F.from_json(_said("offsets"), _OFFSETS).alias("__offsets"),
         *(_has(name).alias(f"__has_{name}") for name in HEADERS),
     )
+    # In one struct: of columns, Spark would read a value again for each condition about it.
+    fields = records.select(text.alias("__text"), *_keys_of_text(store, text), read.alias("__read"))
+    fields = fields.select("*", "__read.*").drop("__read")
     for name in HEADERS:
         fields = fields.where(F.col(f"__{name}").isNotNull() | ~F.col(f"__has_{name}"))
     # Of before there were headers, a value may say itself of which generation it is.
@@ -467,6 +468,17 @@ def published(store: Store, records: DataFrame) -> DataFrame:
     of_version = F.coalesce("__version", F.lit(1)) == store.version
     made = F.struct(*(F.col(f"__{name}").alias(name) for name in HEADERS))
     return fields.where(store.record.is_published() & of_version).select(*keys_of(store), made.alias("made"), "values")
+
+
+def later_than(records: DataFrame, generation: int) -> DataFrame:
+    """Return the records of a result topic but those that say themselves that they are of no later generation.
+
+    Args:
+        records: see `published`.
+        generation: its number.
+    """
+    said = F.when(_said("generation").rlike(_WHOLE), _said("generation")).try_cast("bigint")
+    return records.where(F.coalesce(said > generation, F.lit(True)))
 
 
 def deletes_of_earlier(store: Store, records: DataFrame) -> DataFrame:

@@ -39,7 +39,7 @@ from runtime.stream.turn import LOOK_AROUND_EVERY_S, Turn
 from runtime.stream.upkeep import Care, Upkeep
 from runtime.stream.warm_up import WarmUp
 from runtime.stream.watched_topics import WatchedTopics
-from runtime.stream.work import Work, newest_of
+from runtime.stream.work import Work
 from runtime.windows import Session, Windows
 
 logger = logging.getLogger(__name__)
@@ -377,7 +377,7 @@ class StoreStream:
             # Of another cluster on the same Kafka, or of a driver that ended before its generation was begun; or those
             # that copies have read went with their topic.
             with self._spark.beside:
-                work.check_newest(work.with_published(newest_of))
+                work.look_for_newer()
             self._newest_looked_up = newest
         return None
 

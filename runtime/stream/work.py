@@ -25,6 +25,7 @@ from runtime.spark.results import (
     SourceTopic,
     deletes_of_earlier,
     has_key,
+    later_than,
     latest,
     published,
     told_stream_ms,
@@ -259,6 +260,15 @@ class Work:
         """
         if newest > self.generation.number:
             raise GenerationOutdated(f"results of generation {newest} are published, it is {self.generation.number}")
+
+    def look_for_newer(self) -> None:
+        """Look through all that is published; see `check_newest`."""
+
+        def newest(records: DataFrame) -> int:
+            with translated():
+                return newest_of(published(self.store, later_than(records, self.generation.number)))
+
+        self.check_newest(with_published(self.spark, self.store.topic, newest))
 
     def _used(self, records: DataFrame, use: Callable[[DataFrame], T]) -> T:
         with translated():

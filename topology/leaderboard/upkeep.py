@@ -25,7 +25,7 @@ from runtime.stream.generations import Generation, Generations
 from runtime.stream.plan import Next, Plan
 from runtime.stream.tables import in_memory
 from runtime.stream.upkeep import Care, Upkeep
-from runtime.stream.work import Work, newest_generation, newest_of, write
+from runtime.stream.work import Work, newest_generation, write
 from topology.leaderboard import boards
 from topology.leaderboard.first_look import FirstLook, SeenEvents
 from topology.leaderboard.hiding import SCHEMAS, Hiding, tables_of
@@ -239,7 +239,7 @@ class LeaderboardUpkeep(Upkeep):
         """
         if time.monotonic() >= self._check_at_s:
             self._check_at_s = math.inf
-            work.check_newest(work.with_published(newest_of))
+            work.look_for_newer()
         if (plan := self._survey(work, joined, events)) is not None:
             return plan
         if self._floors_age.are_old():

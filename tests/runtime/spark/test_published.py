@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from pyspark.sql import DataFrame
 
 from runtime.results import delete_headers
-from runtime.spark.results import RECORD, deletes_of_earlier, latest, published
+from runtime.spark.results import RECORD, deletes_of_earlier, later_than, latest, published
 from runtime.spark.session import Spark
 from tests.drivers.word_topologies import word_count
 
@@ -56,6 +58,24 @@ def test_results_of_another_version_of_the_store_are_no_seed(spark: Spark) -> No
     (found,) = latest(later, published(later, _records(spark, first, second))).collect()
     assert found["values"]["count"] == 2
     assert not published(replace(STORE, version=3), _records(spark, first, second)).collect()
+
+
+def test_a_value_is_read_once_whatever_is_asked_about_it(spark: Spark, capsys: pytest.CaptureFixture[str]) -> None:
+    records = _records(spark, (5, {"a": {"0": 7}}, 1))
+    published(STORE, records).where("values.count > 1 AND values.count < 9").select("made", "values.count").explain()
+    assert len(re.findall(r"from_json\(StructField", capsys.readouterr().out)) == 1
+
+
+@pytest.mark.parametrize(
+    ("generation", "may_be_later"),
+    [(b"2", False), (b"3", False), (b"4", True), (b"12", True), (b"x", True), (b"1e9", True), (None, True)],
+)
+def test_what_says_that_it_is_of_no_later_generation_is_not_read(
+    spark: Spark, generation: bytes | None, may_be_later: bool
+) -> None:
+    headers = [("version", b"1"), *([] if generation is None else [("generation", generation)])]
+    records = spark.session.createDataFrame([("hello", "{}", headers)], RECORD)
+    assert later_than(records, 3).count() == may_be_later
 
 
 def test_results_of_earlier_versions_are_deleted_unless_a_later_one_is_there(spark: Spark) -> None:
