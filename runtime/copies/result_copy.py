@@ -236,6 +236,8 @@ class ResultCopy(StoreCopy):
             # In short what follows, for a key that is new: so are nearly all while a store is filled.
             unread = results.stored_unread(self._values, record.value, record.headers)
             if unread is not None:
+                # It may have been deleted in this slice: then that is no more how it is.
+                self._changes.pop(key, None)
                 self._filled.append(key)
                 self._to_store[encoded] = unread
                 self._added += 1

@@ -3,6 +3,7 @@ each, and nobody is told more than that they came."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -89,6 +90,17 @@ def test_what_is_filled_at_a_glance_is_what_is_filled_by_reading_each(of: list[A
     for each in (at_a_glance, read):
         each.read(found, slices)
     assert at_a_glance.holds() == read.holds()
+
+
+def test_what_comes_behind_a_delete_is_merged_with_what_comes_after_it() -> None:
+    made = Made(1, 1, 1, 1).to_headers()
+    of = given_records([(b"1/1", each, made if each else []) for each in (value(1.0), None, value(9.0), value(5.0))])
+    filled = Filled(of, restored=False)
+    filled.read(of, [])
+    filled.instance.copies.progressed()
+    row = filled.instance.views[STORE].get(KeyPair(1, 1))
+    assert row is not None
+    assert [best["score"] for best in json.loads(row.body)["best"]] == [9.0, 5.0]
 
 
 def test_results_are_not_parsed_while_a_store_is_filled(monkeypatch: pytest.MonkeyPatch) -> None:
