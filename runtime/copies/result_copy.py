@@ -95,6 +95,8 @@ class ResultCopy(StoreCopy):
         self._listener = listener
         self._freshness = freshness
         self._changes: dict[KeyValue, Result | None] = {}
+        # Those of them that say something else than before.
+        self._different: set[KeyValue] = set()
         self._before: dict[KeyValue, Result | None] = {}
         # Keys whose results were taken without a look at what they say.
         self._filled: list[KeyValue] = []
@@ -301,6 +303,8 @@ class ResultCopy(StoreCopy):
         if self._keeps_before:
             self._before.setdefault(key, held)
         self._changes[key] = merged
+        if held is None or merged is None or held.values != merged.values:
+            self._different.add(key)
         self._to_store[encoded] = stored
         self._added += (held is None) - (merged is None)
         if self._by_part and (held is None or merged is None or self._entries_move):
@@ -337,7 +341,8 @@ class ResultCopy(StoreCopy):
         position = self.position if earliest_lacking is None else earliest_lacking.offset
         fill = self._next_fill(position)
         self.store.write(self._to_store, fill._replace(rows=fill.rows + self._added), self._entries)
-        changes, before, filled = self._changes, self._before, self._filled
+        changes = {key: result for key, result in self._changes.items() if key in self._different}
+        before, filled = self._before, self._filled
         self._discard()
         if filled:
             self._listener.rows_filled(self.partition, filled)
@@ -347,7 +352,7 @@ class ResultCopy(StoreCopy):
     def _discard(self) -> None:
         # What lacks something goes on lacking it: of a topic that was lost, no record is there to show it again.
         self._changes, self._before, self._to_store, self._entries, self._added = {}, {}, {}, {}, 0
-        self._filled = []
+        self._different, self._filled = set(), []
 
     def _keys(self) -> Iterator[KeyValue]:
         return (self._key_type.decode(encoded) for encoded, _ in self.store.scan())

@@ -2,6 +2,7 @@
 
 import itertools
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
@@ -81,6 +82,29 @@ def test_a_record_read_again_is_not_used_again() -> None:
     driver.station(1, None)
     driver.copy(PEAKS).apply([fed(0, b"1", result((3, 1)))], 0)
     assert driver.stored(1) is None
+
+
+def test_whoever_follows_is_told_of_results_that_say_something_else_than_before() -> None:
+    driver = StoresDriver(partitions=1)
+    told: list[list[int]] = []
+    listener = Mock()
+    listener.rows_changed = lambda _, changes, __: told.append(list(changes))
+    driver.copies.results[PEAKS].followers.listeners.append(listener)
+    first, better = result((3, 40), newest_ms=1), result((3, 40), (1, 50), newest_ms=3)
+    driver.station(1, first)
+    driver.station(2, first)
+    later = result((3, 40), newest_ms=2)
+    driver.station(1, later)
+    assert told == [[1], [2]]
+    assert driver.stored(1) == later, "of what it is made is kept"
+    slice_of = [
+        fed(3, b"2", later),
+        fed(4, b"1", better),
+        fed(5, b"1", result((1, 50), newest_ms=4)),
+        fed(6, b"2", None),
+    ]
+    driver.copy(PEAKS).apply(slice_of, 0)
+    assert told[2:] == [[2, 1]]
 
 
 def test_a_late_older_result_is_to_be_published_again() -> None:
