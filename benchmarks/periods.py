@@ -122,6 +122,8 @@ def _exact_at_s(instance: Instance, expected: Expected) -> float:
             if read == looked_at or time.monotonic() < read_at_s + _STILL_S:
                 return False
             looked_at = read
+            # It would be idle for as long as the server keeps it, or longer; another one is made when it is needed.
+            client.close()
             are_shown = all(instance.json_of(f"/leaderboard?limit={PLACES}{path}") == of for path, of in boards.items())
             return are_shown and _positions(client, kinds) == read
 

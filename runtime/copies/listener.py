@@ -15,7 +15,7 @@ class Listener(Protocol):
     def rows_changed(
         self, partition: int, changes: Mapping[KeyValue, Result | None], before: Mapping[KeyValue, Result | None]
     ) -> None:
-        """Results were written that say something else than before, by key, or deleted where they are None.
+        """Results were written whose values have changed, by key, or deleted where they are None.
 
         Of a store that has a ranking, `before` has what was there until then.
         """

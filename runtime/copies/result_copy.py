@@ -95,7 +95,7 @@ class ResultCopy(StoreCopy):
         self._listener = listener
         self._freshness = freshness
         self._changes: dict[KeyValue, Result | None] = {}
-        # Those of them that say something else than before.
+        # Those of them whose values have changed meanwhile.
         self._different: set[KeyValue] = set()
         self._before: dict[KeyValue, Result | None] = {}
         # Keys whose results were taken without a look at what they say.
@@ -238,7 +238,7 @@ class ResultCopy(StoreCopy):
             # In short what follows, for a key that is new: so are nearly all while a store is filled.
             unread = results.stored_unread(self._values, record.value, record.headers)
             if unread is not None:
-                # It may have been deleted in this slice: then that is no more how it is.
+                # It may have been deleted in this slice: then the delete is no longer its state.
                 self._changes.pop(key, None)
                 self._filled.append(key)
                 self._to_store[encoded] = unread

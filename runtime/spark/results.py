@@ -452,7 +452,8 @@ def published(store: Store, records: DataFrame) -> DataFrame:
         F.from_json(_said("offsets"), _OFFSETS).alias("__offsets"),
         *(_has(name).alias(f"__has_{name}") for name in HEADERS),
     )
-    # In one struct: of columns, Spark would read a value again for each condition about it.
+    # In one column: Spark moves each condition about a value below a projection that only reads it, and reads it there
+    # again. A projection with `rlike` it holds to be expensive, and leaves conditions above it.
     fields = records.select(text.alias("__text"), *_keys_of_text(store, text), read.alias("__read"))
     fields = fields.select("*", "__read.*").drop("__read")
     for name in HEADERS:

@@ -262,7 +262,11 @@ class Work:
             raise GenerationOutdated(f"results of generation {newest} are published, it is {self.generation.number}")
 
     def look_for_newer(self) -> None:
-        """Look through all that is published; see `check_newest`."""
+        """Look through what is published; what says that it is of no later generation is not read.
+
+        Raises:
+            GenerationOutdated: see `check_newest`.
+        """
 
         def newest(records: DataFrame) -> int:
             with translated():

@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from runtime.rows import DISTINCT, of_each
-from topology.leaderboard.periods import periods_of, places_of, up_to
+from topology.leaderboard.periods import count_of, day_of, periods_of, places_of
 from topology.leaderboard.query import entries, join_tables
 
 PERIODS: Final = f"{DISTINCT}_periods"
@@ -53,11 +53,11 @@ def narrowed(events: DataFrame, cutoffs: Mapping[str, str], today: date, floors:
     reached = {name: period.isNotNull() for name, period in periods.items()}
     if floors is not None:
         named = named.join(F.broadcast(floors), "product_id", "left")
-        for name, place in places_of(at_ms, cutoffs, today).items():
+        for name, place in places_of(day_of(at_ms), cutoffs, today).items():
             # An equal score passes: after a failure the entry that is the floor has to get back into the state.
             below = F.col("score") < F.get(f"floors.{name}", place)
             reached[name] &= ~F.coalesce(below, F.lit(False))
-    # Lists are made for those that are left alone.
+    # Only for events that are left.
     listed = F.array(*(F.when(reached[name], period) for name, period in periods.items()))
     return named.where(reduce(or_, reached.values())).select(*events.columns, listed.alias(PERIODS))
 
@@ -65,22 +65,26 @@ def narrowed(events: DataFrame, cutoffs: Mapping[str, str], today: date, floors:
 def by_product(floors: DataFrame, cutoffs: Mapping[str, str], today: date) -> DataFrame:
     """Return floors with those of all periods of a product in one row: `product_id, floors`.
 
-    Each name is a field of `floors`, `array<double>`: of the periods of `up_to`, null where a board has none.
+    Each name is a field of `floors`, `array<double>`: of each period that counts, by its place; null where a board has
+    none.
 
     Args:
         floors: `product_id, period, floor`.
         cutoffs: see `narrowed`.
         today: see `narrowed`.
     """
-    found = floors.groupBy("product_id").agg(
-        F.map_from_entries(F.collect_list(F.struct("period", "floor"))).alias("of_period")
-    )
+    day = F.unix_date(F.to_date(F.substring_index("period", "/", -1)))
+    by_place = []
+    for name, place in places_of(day, cutoffs, today).items():
+        counts = F.col("period").startswith(f"{name}/") & place.isNotNull()
+        by_place.append(F.map_from_entries(F.collect_list(F.when(counts, F.struct(place, "floor")))).alias(name))
 
     def in_order(name: str, cutoff: str) -> Column:
-        listed = F.split(F.lit(",".join(up_to(today, name, cutoff))), ",")
-        return F.transform(listed, lambda period: F.col("of_period")[period]).alias(name)
+        numbers = F.sequence(F.lit(0), F.lit(count_of(name, cutoff, today) - 1))
+        return F.transform(numbers, lambda place: F.col(name)[place]).alias(name)
 
-    return found.select("product_id", F.struct(*(in_order(name, of) for name, of in cutoffs.items())).alias("floors"))
+    lists = (in_order(name, cutoff) for name, cutoff in cutoffs.items())
+    return floors.groupBy("product_id").agg(*by_place).select("product_id", F.struct(*lists).alias("floors"))
 
 
 def _column(name: str) -> str:

@@ -37,9 +37,10 @@ _DAY_MS: Final = 86_400_000
 _EPOCH: Final = date(1970, 1, 1)
 _THURSDAY: Final = 3
 """The day of the week of 1970-01-01; weeks begin on Monday, 0."""
+_MONTH_DAYS_MOST: Final = 31
 _MADE_BEFORE: Final = 500
 _MADE_BEHIND: Final = 100
-"""Of so many days before today and from today on, Spark looks texts up."""
+"""Of so many days before today and from today on, Spark looks texts up; of others it writes them."""
 
 
 def _now_ms() -> int:
@@ -145,44 +146,46 @@ def periods_of(at_ms: Column, cutoffs: Mapping[str, str], today: date = _EPOCH) 
         today: of days around it the texts are made ahead: to write them for each of many events takes Spark longer than
             all else that is done with it.
     """
-    return {name: _text_of(name, _day_of(at_ms), cutoff, today) for name, cutoff in cutoffs.items()}
+    return {name: _text_of(name, day_of(at_ms), cutoff, today) for name, cutoff in cutoffs.items()}
 
 
-def places_of(at_ms: Column, cutoffs: Mapping[str, str], today: date) -> dict[str, Column]:
-    """Return where in `up_to` the period of each name stands that an instant lies in; null where it does not.
+def places_of(days: Column, cutoffs: Mapping[str, str], today: date) -> dict[str, Column]:
+    """Return in which of the periods that count, up to today's, a day lies, by name: 0 is the oldest; null for none.
 
     Args:
-        at_ms: see `periods_of`.
-        cutoffs: see `periods_of`.
-        today: see `periods_of`.
+        days: since 1970.
+        cutoffs: the oldest one that counts, by name.
+        today: in the newest ones.
     """
     from pyspark.sql import functions as F
 
-    around, places = _around(today), {}
-    first = (around[0] - _EPOCH).days
+    places = {}
     for name, cutoff in cutoffs.items():
-        place = {text: number for number, text in enumerate(up_to(today, name, cutoff))}
-        made = (place.get(period_of(name, day), -1) for day in around)
-        listed = F.split(F.lit(",".join(map(str, made))), ",").cast("array<int>")
-        places[name] = F.get(listed, _day_of(at_ms) - first)
+        first, numbers = _numbers(name, cutoff, today)
+        listed = F.split(F.lit(",".join(map(str, numbers))), ",").cast("array<int>")
+        places[name] = F.get(listed, days - first)
     return places
 
 
-def up_to(today: date, name: str, cutoff: str) -> list[str]:
-    """Return the periods of a name from the oldest one that counts to that of a day, in order; those that are made.
+def count_of(name: str, cutoff: str, today: date) -> int:
+    """Return how many periods of a name count, up to that of a day.
 
-    >>> up_to(date(2026, 11, 25), WEEK, "week/2026-11-16")
-    ['week/2026-11-16', 'week/2026-11-23']
+    >>> count_of(WEEK, "week/2026-11-16", date(2026, 11, 25))
+    2
     """
-    made = dict.fromkeys(period_of(name, day) for day in _around(today) if day <= today)
-    return [text for text in made if text >= cutoff]
+    return _numbers(name, cutoff, today)[1][-1] + 1
 
 
-def _around(today: date) -> list[date]:
-    return [today + timedelta(days=each) for each in range(-_MADE_BEFORE, _MADE_BEHIND)]
+def _numbers(name: str, cutoff: str, today: date) -> tuple[int, list[int]]:
+    """Return the first day that counts, since 1970, and for each up to the end of today's period its number."""
+    first, running = date.fromisoformat(cutoff.removeprefix(f"{name}/")), period_of(name, today)
+    days = (first + timedelta(days=number) for number in range((today - first).days + _MONTH_DAYS_MOST))
+    texts = [text for text in (period_of(name, day) for day in days) if text <= running]
+    numbers = {text: number for number, text in enumerate(dict.fromkeys(texts))}
+    return (first - _EPOCH).days, [numbers[text] for text in texts]
 
 
-def _day_of(at_ms: Column) -> Column:
+def day_of(at_ms: Column) -> Column:
     """Return the day since 1970 that an instant lies in, null in years before 1 and after 9999."""
     from pyspark.sql import functions as F
 
@@ -193,7 +196,7 @@ def _text_of(name: str, days: Column, cutoff: str, today: date) -> Column:
     """Return the period of a name that a day since 1970 lies in, null before the oldest one that counts."""
     from pyspark.sql import functions as F
 
-    around = _around(today)
+    around = [today + timedelta(days=each) for each in range(-_MADE_BEFORE, _MADE_BEHIND)]
     made = [period_of(name, day) for day in around]
     counting = [text if text >= cutoff else "" for text in made]
     first = (around[0] - _EPOCH).days
@@ -236,7 +239,7 @@ def by_period(events: pa.Table, cutoffs: Mapping[str, str]) -> pa.Table:
 
 
 def is_kept(period: Column, cutoffs: Mapping[str, str]) -> Column:
-    """Return whether a period counts; see `in_periods`."""
+    """Return whether a period counts; see `periods_of`."""
     from pyspark.sql import functions as F
 
     kept = F.lit(False)

@@ -38,7 +38,7 @@ _UNREAD: Final = "floors-unread"
 """There while the first query joins floors of events that it has yet to read."""
 _FLOORS: Final = "floors"
 _CHECK_AFTER_S: Final = 5.0
-"""All boards are read then, which the first seconds of real time are to be without."""
+"""The topic of the boards is read then, which the first seconds of real time are to be without."""
 
 
 class _Backlog(NamedTuple):

@@ -15,8 +15,10 @@ from runtime.results import delete_headers
 from runtime.spark.results import RECORD, deletes_of_earlier, later_than, latest, published
 from runtime.spark.session import Spark
 from tests.drivers.word_topologies import word_count
+from topology.leaderboard.board import LEADERBOARD
 
 (STORE,) = word_count("published").stores
+BOARDS = LEADERBOARD.store("leader-boards")
 
 
 def _records(spark: Spark, *results: tuple[int, Mapping[str, Mapping[str, int]], int]) -> DataFrame:
@@ -63,17 +65,30 @@ def test_results_of_another_version_of_the_store_are_no_seed(spark: Spark) -> No
 def test_a_value_is_read_once_whatever_is_asked_about_it(spark: Spark, capsys: pytest.CaptureFixture[str]) -> None:
     records = _records(spark, (5, {"a": {"0": 7}}, 1))
     published(STORE, records).where("values.count > 1 AND values.count < 9").select("made", "values.count").explain()
-    assert len(re.findall(r"from_json\(StructField", capsys.readouterr().out)) == 1
+    published(BOARDS, records).where("values.pending_lost > 1").select("made", "values.known").explain()
+    assert len(re.findall(r"from_json\(StructField", capsys.readouterr().out)) == 2
 
 
 @pytest.mark.parametrize(
     ("generation", "may_be_later"),
-    [(b"2", False), (b"3", False), (b"4", True), (b"12", True), (b"x", True), (b"1e9", True), (None, True)],
+    [
+        ([b"2"], False),
+        ([b"3"], False),
+        ([b"4"], True),
+        ([b"12"], True),
+        ([b"x"], True),
+        ([b"1e9"], True),
+        ([None], True),
+        ([], True),
+        (None, True),
+        pytest.param([b"4", b"3"], False, id="the last of a name counts"),
+        pytest.param([b"3", b"4"], True, id="also where it is later"),
+    ],
 )
 def test_what_says_that_it_is_of_no_later_generation_is_not_read(
-    spark: Spark, generation: bytes | None, may_be_later: bool
+    spark: Spark, generation: list[bytes | None] | None, may_be_later: bool
 ) -> None:
-    headers = [("version", b"1"), *([] if generation is None else [("generation", generation)])]
+    headers = None if generation is None else [("version", b"1"), *(("generation", each) for each in generation)]
     records = spark.session.createDataFrame([("hello", "{}", headers)], RECORD)
     assert later_than(records, 3).count() == may_be_later
 

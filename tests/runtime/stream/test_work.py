@@ -27,14 +27,16 @@ from runtime import (
     Timestamp,
     Topology,
 )
+from runtime.errors import GenerationOutdated
 from runtime.kafka.inspected import Judged
 from runtime.keys import KeyValue
+from runtime.results import Made
 from runtime.spark.checkpoint import CheckpointDirectory
 from runtime.spark.results import SourceTopic
 from runtime.spark.session import Spark
 from runtime.stream.generations import Generations, Origin
 from runtime.stream.work import Work
-from runtime.testing.frames import records_frame
+from runtime.testing.frames import published_frame, records_frame
 from tests.drivers.stream_threads import NoTables
 
 TOWNS = Table("big-towns", Key("id", Int64), {"name": Text, "people": Int64})
@@ -136,3 +138,19 @@ def test_an_unusable_event_and_one_without_a_key_are_told(
     assert make_work(LETTERS).find_unusable(judged) == {1: "no value", 2: "not UTF-8", 3: "no key"}
     # Whether a row of this store has a key is a matter of tables, which are others when it is asked again.
     assert make_work(JOINED).find_unusable(judged) == {1: "no value", 2: "not UTF-8"}
+
+
+def test_results_of_a_later_generation_outdate_it(
+    make_work: MakeWork, spark: Spark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = make_work(LETTERS)
+    published: list[tuple[bytes, bytes, list[tuple[str, bytes]]]] = []
+    monkeypatch.setattr(Spark, "published", lambda *_: published_frame(spark.session, published))
+    for generation in (1, 1):
+        work.look_for_newer()
+        published.append((b"a", b'{"count":1}', Made(generation, events=1).to_headers()))
+    published.append((b"a", b"none of the store's", Made(3).to_headers()))
+    work.look_for_newer()
+    published.append((b"a", b'{"count":2}', Made(2, events=2).to_headers()))
+    with pytest.raises(GenerationOutdated, match="results of generation 2 are published, it is 1"):
+        work.look_for_newer()

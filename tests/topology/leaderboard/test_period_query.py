@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, datetime, time, timedelta
 
 import pyarrow as pa
 import pytest
@@ -10,10 +10,11 @@ from pyspark.sql import Row
 
 from runtime.spark.session import Spark
 from runtime.testing.frames import frame
-from topology.leaderboard.period_query import PERIODS, by_product, narrowed
-from topology.leaderboard.periods import period_of
+from topology.leaderboard.period_query import PERIODS, by_product, narrowed, period_rows
+from topology.leaderboard.periods import KEPT, Periods, period_of
 
-TODAY = date(2026, 11, 25)
+NOW = datetime(2026, 11, 25, 16, tzinfo=UTC)
+TODAY = NOW.date()
 CUTOFFS = {"day": "day/2026-11-17", "week": "week/2026-10-19", "month": "month/2025-10-01"}
 EVENTS = pa.schema({"product_id": pa.int64(), "score": pa.float64(), "timestamp": pa.timestamp("us", tz="UTC")})
 FLOORS = pa.schema({"product_id": pa.int64(), "period": pa.string(), "floor": pa.float64()})
@@ -50,16 +51,38 @@ def test_without_floors_an_event_counts_for_all_of_its_periods_that_are_kept(spa
     assert found == [[DAY, WEEK, MONTH], ["week/2026-10-26", MONTH]]
 
 
-def test_each_kept_period_has_a_floor_of_its_own(spark: Spark) -> None:
-    days = [TODAY - timedelta(days=number) for number in range(-40, 600)]
+@pytest.mark.parametrize("kept", [KEPT, {"day": 3, "week": 80, "month": 24}, {"day": 600, "week": 1, "month": 1}])
+def test_each_kept_period_has_a_floor_of_its_own(spark: Spark, kept: dict[str, int]) -> None:
+    cutoffs = Periods(kept=kept, now_ms=lambda: int(NOW.timestamp() * 1000)).cutoffs()
+    days = [TODAY - timedelta(days=number) for number in range(-40, 800)]
     events = [(1, 1.0, datetime.combine(day, time(12), UTC)) for day in days]
-    kept = {period_of(name, day) for name in CUTOFFS for day in days if day <= TODAY}
-    floors = sorted(kept)[::2]
-    of_product = by_product(frame(spark.session, [(1, of, 2.0) for of in floors], FLOORS), CUTOFFS, TODAY)
-    found = narrowed(frame(spark.session, events, EVENTS), CUTOFFS, TODAY, of_product).collect()
-    of_each = [{name: period_of(name, day) for name in CUTOFFS} for day in days]
-    reached = [[of for name, of in each.items() if of >= CUTOFFS[name] and of not in floors] for each in of_each]
+    counting = {period_of(name, day) for name in cutoffs for day in days if day <= TODAY}
+    floors = sorted(counting)[::2]
+    of_product = by_product(frame(spark.session, [(1, of, 2.0) for of in floors], FLOORS), cutoffs, TODAY)
+    found = narrowed(frame(spark.session, events, EVENTS), cutoffs, TODAY, of_product).collect()
+    of_each = [{name: period_of(name, day) for name in cutoffs} for day in days]
+    reached = [[of for name, of in each.items() if of >= cutoffs[name] and of not in floors] for each in of_each]
     assert [_listed(event) for event in found] == [each for each in reached if each]
+
+
+def test_a_period_that_is_still_to_come_has_no_floor(spark: Spark) -> None:
+    tomorrow = datetime(2026, 11, 26, tzinfo=UTC)
+    of_product = by_product(frame(spark.session, [(1, "day/2026-11-26", 2.0)], FLOORS), CUTOFFS, TODAY)
+    (found,) = narrowed(frame(spark.session, [(1, 1.0, tomorrow)], EVENTS), CUTOFFS, TODAY, of_product).collect()
+    assert _listed(found) == ["day/2026-11-26", WEEK, MONTH]
+
+
+def test_there_is_a_row_for_each_period_that_an_event_is_left_for_and_none_for_the_others(spark: Spark) -> None:
+    floors = by_product(frame(spark.session, [(1, WEEK, 9.0)], FLOORS), CUTOFFS, TODAY)
+    record = {"partition": 0, "offset": 7, "timestamp": NOW}
+    event = (1, 5.0, NOW, 3, '{"player_id":3}', {"source": "score-events", **record})
+    ids = pa.schema({"id": pa.int64()})
+    place = {"source": pa.string(), "partition": pa.int32(), "offset": pa.int64()}
+    at = pa.struct({**place, "timestamp": EVENTS.field("timestamp").type})
+    fields = pa.schema([*EVENTS, pa.field("player_id", pa.int64()), pa.field("text", pa.string()), pa.field("at", at)])
+    events = narrowed(frame(spark.session, [event], fields), CUTOFFS, TODAY, floors)
+    tables = frame(spark.session, [(3,)], ids), frame(spark.session, [(1,)], ids)
+    assert sorted(row.period for row in period_rows(events, *tables, list(CUTOFFS)).collect()) == [DAY, MONTH]
 
 
 def _listed(event: Row) -> list[str]:
