@@ -19,6 +19,7 @@ from aiokafka.errors import KafkaError, OffsetOutOfRangeError, RecordTooLargeErr
 from runtime.copies.copies import Copies
 from runtime.copies.republisher import Republisher
 from runtime.copies.store_copy import StoreCopy
+from runtime.errors import BrokerUnavailable
 from runtime.kafka.clients import reading
 from runtime.kafka.connection import KafkaConnection
 from runtime.kafka.errors import kafka_errors, unavailable
@@ -110,6 +111,12 @@ class FillSession:
                         if task.done():
                             await task
                     await self._upkeep(catalog, consumer)
+            except BrokerUnavailable as error:
+                # What has gone wrong with a store meanwhile counts more: then the stores have to be opened again.
+                for task in beside:
+                    if task.done() and isinstance(trouble := task.exception(), Exception):
+                        raise trouble from error
+                raise
             finally:
                 for task in beside:
                     task.cancel()

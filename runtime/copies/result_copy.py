@@ -119,6 +119,10 @@ class ResultCopy(StoreCopy):
         """Go back to what the store remembers, and name the rows again that are let go."""
         self._named_to, self.last_delete = {}, -1
         super().rewind()
+        # Their records are read again, since the position that a store remembers is behind none of them. What the topic
+        # has lost has no record.
+        begin = 0 if self.fill is None else self.fill.begin
+        self._lacking = {key: lacking for key, lacking in self._lacking.items() if lacking.offset < begin}
 
     def begin(self, topic_id: str, position: int) -> None:
         """Empty the store; nothing is left that a record could lack."""

@@ -107,8 +107,9 @@ class TableCopy(StoreCopy):
         self._rows[self._key_type.encode(key)] = stored(fields, time_ms, record.offset)
 
     def _commit(self) -> None:
-        rows, self._rows = self._rows, {}
-        self._write(rows, self._next_fill(self.position))
+        self._write(self._rows, self._next_fill(self.position))
+        # Not before: what could not be written is not to be passed by a later write.
+        self._rows = {}
 
     def _discard(self) -> None:
         self._rows = {}

@@ -7,6 +7,7 @@ from unittest.mock import Mock
 import pytest
 
 from runtime.copies.store_copy import NO_TOPIC, why_begin_again
+from runtime.errors import StateUnusable
 from runtime.kafka.partitioner import partition_for
 from runtime.records import MISPLACED, NO_KEY, NO_VALUE, NOT_AN_ID, NOT_JSON_OBJECT, NOT_UTF8
 from runtime.results import BELOW_VERSION, NOT_A_RESULT, Made, Result, delete_headers
@@ -128,6 +129,36 @@ def test_a_late_older_result_is_to_be_published_again() -> None:
     driver.publish_again(record)
     assert list(copy.lacking(0.0)) == []
     assert copy.fill.position == copy.position == 5
+
+
+def test_what_a_slice_lacked_that_was_not_written_moves_no_position(monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = StoresDriver(partitions=1)
+    copy = driver.copy(PEAKS)
+    driver.station(1, result((3, 40), generation=2))
+    slice_of = [fed(offset, b"%d" % (offset + 1), result((3, 7))) for offset in range(1, 6)]
+    with monkeypatch.context() as patched:
+        patched.setattr(copy.store, "write", Mock(side_effect=StateUnusable("the disk is full")))
+        with pytest.raises(StateUnusable):
+            copy.apply([*slice_of, fed(6, b"1", result((3, 90), generation=1))], 0)
+    copy.rewind()
+    assert copy.apply(slice_of[:2], 0) == 2
+    assert copy.fill is not None
+    assert (copy.fill.position, copy.position, list(copy.lacking(0.0))) == (3, 3, [])
+
+
+def test_a_row_of_a_table_that_could_not_be_written_is_written_with_what_comes_after_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    driver = StoresDriver()
+    driver.name(SENSORS, {1: "before"})
+    copy = driver.table(SENSORS)
+    with monkeypatch.context() as patched:
+        patched.setattr(copy.store, "write", Mock(side_effect=StateUnusable("the disk is full")))
+        with pytest.raises(StateUnusable):
+            driver.name(SENSORS, {2: "after"})
+    copy.skip_to(copy.position + 1)
+    table = driver.copies.tables[SENSORS].table
+    assert [table.get(sensor) for sensor in (1, 2)] == [{"name": "before"}, {"name": "after"}]
 
 
 def test_a_lower_generation_behind_a_higher_one_is_to_be_published_over() -> None:
