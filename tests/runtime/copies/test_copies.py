@@ -6,6 +6,7 @@ from unittest.mock import Mock
 
 import pytest
 
+from runtime.copies import store_copy
 from runtime.copies.store_copy import NO_TOPIC, why_begin_again
 from runtime.errors import StateUnusable
 from runtime.kafka.partitioner import partition_for
@@ -22,6 +23,14 @@ from tests.drivers.stores import (
     value_of,
 )
 from topology.word_count import WORD_COUNT
+
+SLICE_S = store_copy.SLICE_S
+
+
+@pytest.fixture(autouse=True)
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a slice take all that it is given, also on a machine that does something else meanwhile."""
+    monkeypatch.setattr(store_copy, "SLICE_S", 60.0)
 
 
 def fed(offset: int, key: bytes, of: Result | None) -> GivenRecord:
@@ -355,7 +364,8 @@ def test_changes_of_a_table_are_counted() -> None:
 def test_heavy_records_are_taken_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     # A clock of its own, by which a record takes half a millisecond, on whatever machine.
     clock = SimpleNamespace(monotonic=itertools.count(0, 0.0005).__next__)
-    monkeypatch.setattr("runtime.copies.store_copy.time", clock)
+    monkeypatch.setattr(store_copy, "time", clock)
+    monkeypatch.setattr(store_copy, "SLICE_S", SLICE_S)
     driver = StoresDriver(partitions=1)
     of = result(*((sensor, 1000 - sensor) for sensor in range(20)))
     done = driver.copy(PEAKS).apply([fed(offset, str(offset).encode(), of) for offset in range(500)], 0)
