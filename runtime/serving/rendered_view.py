@@ -124,12 +124,15 @@ class RenderedView(LocalView):
 
     # Reading
 
+    @property
+    def is_seeking(self) -> bool:
+        return bool(self._sought)
+
     def get(self, key: KeyValue, cut: Cut = None) -> Rendered | None:
         is_default = cut is None or cut == self._default_limit
         if is_default:
             rendered = self._rendered.get(key)
-            # While rows are looked for that read differently, any may be one of them.
-            if rendered is not None and not self._sought:
+            if rendered is not None and not self.is_seeking:
                 return rendered
         partition = self.partition_for(key)
         store = self._stores.get(partition)

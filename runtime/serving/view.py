@@ -147,6 +147,11 @@ class View(ABC):
         return self
 
     @property
+    def is_seeking(self) -> bool:
+        """Whether rows are being looked for that read differently by now: any that was kept may be one of them."""
+        return False
+
+    @property
     @abstractmethod
     def version(self) -> int:
         """A number that grows with every change that a reader could see."""

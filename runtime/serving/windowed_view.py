@@ -62,7 +62,7 @@ class WindowedView(View):
         if isinstance(cut, Span):
             found = self._rows(key, cut.first_ms, cut.last_ms)
             return _listed(found) if found or self._rows(key, most=1) else None
-        kept = self._kept.get(key)
+        kept = None if self._by_row.is_seeking else self._kept.get(key)
         if kept is None and (found := self._rows(key)):
             kept = self._kept.keep(key, _listed(found))
         return kept
