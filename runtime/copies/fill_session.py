@@ -113,8 +113,8 @@ class FillSession:
                     await self._upkeep(catalog, consumer)
             except BrokerUnavailable as error:
                 # What has gone wrong with a store meanwhile counts more: then the stores have to be opened again.
-                for task in beside:
-                    if task.done() and isinstance(trouble := task.exception(), Exception):
+                for trouble in [task.exception() for task in beside if task.done()]:
+                    if trouble is not None and not isinstance(trouble, BrokerUnavailable):
                         raise trouble from error
                 raise
             finally:

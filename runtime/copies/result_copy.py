@@ -354,7 +354,7 @@ class ResultCopy(StoreCopy):
             self._listener.rows_changed(self.partition, changes, before)
 
     def _discard(self) -> None:
-        # What lacks something goes on lacking it: of a topic that was lost, no record is there to show it again.
+        # What lacks something goes on lacking it, unless it is read again: see `rewind`.
         self._changes, self._before, self._to_store, self._entries, self._added = {}, {}, {}, {}, 0
         self._different, self._filled = set(), []
 

@@ -448,7 +448,7 @@ def published(store: Store, records: DataFrame) -> DataFrame:
         F.from_json(
             F.col("value").cast("string"), store.record.published_schema, dict(store.record.published_options)
         ).alias("values"),
-        *(F.when(_said(name).rlike(_WHOLE), _said(name)).try_cast("bigint").alias(f"__{name}") for name in _NUMBERS),
+        *(_number_said(name).alias(f"__{name}") for name in _NUMBERS),
         F.from_json(_said("offsets"), _OFFSETS).alias("__offsets"),
         *(_has(name).alias(f"__has_{name}") for name in HEADERS),
     )
@@ -478,8 +478,7 @@ def later_than(records: DataFrame, generation: int) -> DataFrame:
         records: see `published`.
         generation: its number.
     """
-    said = F.when(_said("generation").rlike(_WHOLE), _said("generation")).try_cast("bigint")
-    return records.where(F.coalesce(said > generation, F.lit(True)))
+    return records.where(F.coalesce(_number_said("generation") > generation, F.lit(True)))
 
 
 def deletes_of_earlier(store: Store, records: DataFrame) -> DataFrame:
@@ -582,6 +581,11 @@ def _is_key(store: Store) -> Column:
 def _said(header: str) -> Column:
     """Return the text of a header, null without one."""
     return F.expr(f"CAST(element_at(filter(headers, each -> each.key = '{header}'), -1).value AS string)")
+
+
+def _number_said(header: str) -> Column:
+    """Return the whole number of 64 bits that a header says, null without one."""
+    return F.when(_said(header).rlike(_WHOLE), _said(header)).try_cast("bigint")
 
 
 def _has(header: str) -> Column:

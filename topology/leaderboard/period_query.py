@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from runtime.rows import DISTINCT, of_each
-from topology.leaderboard.periods import count_of, day_of, periods_of, places_of
+from topology.leaderboard.periods import day_of, periods_of, places_of
 from topology.leaderboard.query import entries, join_tables
 
 PERIODS: Final = f"{DISTINCT}_periods"
@@ -66,7 +66,7 @@ def by_product(floors: DataFrame, cutoffs: Mapping[str, str], today: date) -> Da
     """Return floors with those of all periods of a product in one row: `product_id, floors`.
 
     Each name is a field of `floors`, `array<double>`: of each period that counts, by its place; null where a board has
-    none.
+    none, and no longer than to the last one.
 
     Args:
         floors: `product_id, period, floor`.
@@ -79,12 +79,12 @@ def by_product(floors: DataFrame, cutoffs: Mapping[str, str], today: date) -> Da
         counts = F.col("period").startswith(f"{name}/") & place.isNotNull()
         by_place.append(F.map_from_entries(F.collect_list(F.when(counts, F.struct(place, "floor")))).alias(name))
 
-    def in_order(name: str, cutoff: str) -> Column:
-        numbers = F.sequence(F.lit(0), F.lit(count_of(name, cutoff, today) - 1))
-        return F.transform(numbers, lambda place: F.col(name)[place]).alias(name)
+    def in_order(name: str) -> Column:
+        up_to_last = F.sequence(F.lit(0), F.array_max(F.map_keys(name)))
+        return F.transform(up_to_last, lambda place: F.col(name)[place]).alias(name)
 
-    lists = (in_order(name, cutoff) for name, cutoff in cutoffs.items())
-    return floors.groupBy("product_id").agg(*by_place).select("product_id", F.struct(*lists).alias("floors"))
+    lists = F.struct(*map(in_order, cutoffs)).alias("floors")
+    return floors.groupBy("product_id").agg(*by_place).select("product_id", lists)
 
 
 def _column(name: str) -> str:

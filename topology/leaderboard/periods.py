@@ -167,15 +167,6 @@ def places_of(days: Column, cutoffs: Mapping[str, str], today: date) -> dict[str
     return places
 
 
-def count_of(name: str, cutoff: str, today: date) -> int:
-    """Return how many periods of a name count, up to that of a day.
-
-    >>> count_of(WEEK, "week/2026-11-16", date(2026, 11, 25))
-    2
-    """
-    return _numbers(name, cutoff, today)[1][-1] + 1
-
-
 def _numbers(name: str, cutoff: str, today: date) -> tuple[int, list[int]]:
     """Return the first day that counts, since 1970, and for each up to the end of today's period its number."""
     first, running = date.fromisoformat(cutoff.removeprefix(f"{name}/")), period_of(name, today)
