@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
+from pydantic_core import from_json
+
 from runtime.errors import InvalidRecord
 
 ID_MIN: Final = -(2**63)
@@ -30,6 +32,7 @@ NOT_JSON_OBJECT: Final = "not a JSON object"
 NOT_AN_ID: Final = "the key is no 64-bit integer"
 MISPLACED: Final = "the key belongs to another partition"
 
+_MAY_BE_NO_WHOLE_NUMBER: Final = re.compile(rb"[0-9][.eE]")
 _ID: Final = re.compile(r"0|-?[1-9][0-9]{0,18}")
 
 
@@ -65,17 +68,27 @@ def json_object(value: bytes, *, exact: bool = False) -> dict[str, Any]:
     """
     if not value:
         raise InvalidRecord(NO_VALUE)
-    decoder, text = _EXACT_JSON if exact else _JSON, text_of(value)
-    try:
-        fields, end = decoder.raw_decode(text) if text[0] == "{" else (None, 0)
-        if end != len(text):
-            # White space around it, which takes as long as to look for as a small object takes to read.
-            fields = decoder.decode(text)
-    except (ValueError, RecursionError) as error:
-        raise InvalidRecord(NOT_JSON_OBJECT, error) from error
+    if exact and _MAY_BE_NO_WHOLE_NUMBER.search(value):
+        fields = _decoded(value, _EXACT_JSON)
+    else:
+        try:
+            # In half the time of Python's decoder, or less. What this one refuses is judged by that one.
+            fields = from_json(value, allow_inf_nan=False)
+        except ValueError:
+            fields = _decoded(value, _JSON)
     if not isinstance(fields, dict):
         raise InvalidRecord(NOT_JSON_OBJECT, f"but {type(fields).__name__}")
     return fields
+
+
+def _decoded(value: bytes, decoder: json.JSONDecoder) -> Any:
+    text = text_of(value)
+    try:
+        fields, end = decoder.raw_decode(text) if text[0] == "{" else (None, 0)
+        # White space around it takes as long to look for as a small object takes to read.
+        return fields if end == len(text) else decoder.decode(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidRecord(NOT_JSON_OBJECT, error) from error
 
 
 def text_of(value: bytes) -> str:
