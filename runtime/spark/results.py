@@ -481,6 +481,34 @@ def later_than(records: DataFrame, generation: int) -> DataFrame:
     return records.where(F.coalesce(_number_said("generation") > generation, F.lit(True)))
 
 
+def last_of_each(records: DataFrame) -> DataFrame:
+    """Return the last record of each key in each partition of a result topic.
+
+    The topic is read twice for it: to read what many records say takes much longer.
+
+    Args:
+        records: see `published`; with `partition` and `offset`.
+    """
+    last = records.where(F.col("key").isNotNull()).groupBy("partition", "key").agg(F.max("offset").alias("offset"))
+    return records.join(F.broadcast(last.select("partition", "offset")), ["partition", "offset"], "left_semi")
+
+
+def of_generation(store: Store, records: DataFrame, generation: int) -> DataFrame:
+    """Return the results on a topic that say themselves that they are of a generation, without a look at their values.
+
+    Args:
+        store: whose they are.
+        records: see `published`.
+        generation: its number.
+
+    Returns:
+        The key, of windows when they begin, and `text`, the values as they stand in the record.
+    """
+    is_of_it = (_said("generation") == str(generation)) & (_said("version") == str(store.version))
+    text = F.col("value").cast("string").alias("text")
+    return records.where(is_of_it).select(*_keys_of_text(store, F.col("key").cast("string")), text)
+
+
 def deletes_of_earlier(store: Store, records: DataFrame) -> DataFrame:
     """Return the records that delete the results of earlier versions which none of this version has replaced.
 

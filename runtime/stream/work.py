@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from aiokafka import TopicPartition
-from pyspark.sql import DataFrame, Observation
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from runtime.declaration import Store, Table, Topology
@@ -25,8 +25,10 @@ from runtime.spark.results import (
     SourceTopic,
     deletes_of_earlier,
     has_key,
+    last_of_each,
     later_than,
     latest,
+    of_generation,
     published,
     told_stream_ms,
 )
@@ -243,6 +245,27 @@ class Work:
         """
         return with_published(self.spark, self.store.topic, lambda records: self._used(records, use))
 
+    def with_last(self, use: Callable[[DataFrame], T]) -> T:
+        """Return what a use of the last results that are published returns, of each key one: see `with_published`.
+
+        They hold all that the query has written once it has gone on for a while: what it reads again after a failure
+        is in none of them before.
+        """
+        return with_published(self.spark, self.store.topic, lambda records: self._used(last_of_each(records), use))
+
+    def with_own(self, use: Callable[[DataFrame], T]) -> T:
+        """Return what a use of the results of this generation returns; they come as `of_generation` has them.
+
+        Args:
+            use: see `with_published`.
+        """
+
+        def used(records: DataFrame) -> T:
+            with translated():
+                return use(of_generation(self.store, records, self.generation.number))
+
+        return with_published(self.spark, self.store.topic, used)
+
     def delete_earlier_versions(self) -> None:
         """Delete what is left of earlier versions of the store, its results included. No query of it runs."""
 
@@ -375,12 +398,6 @@ class Work:
 def sources_of(topology: Topology, topics: Mapping[str, TopicDescription]) -> list[SourceTopic]:
     """Return where events come from, as these topics are now."""
     return [SourceTopic(source.topic, *topics[source.topic]) for source in topology.sources]
-
-
-def newest_generation(results: DataFrame) -> tuple[DataFrame, Observation]:
-    """Return results as they are, and what tells their newest generation, `newest`, once they have been read."""
-    seen = Observation()
-    return results.observe(seen, F.max("made.generation").alias("newest")), seen
 
 
 def newest_of(results: DataFrame) -> int:

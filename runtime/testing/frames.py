@@ -139,15 +139,15 @@ class StoreOnFrames:
             self.store, sources, self.generation, self.store.partitions, self.stream_ms, has_older=self.has_older
         )
 
+    def parts(self, records: Records) -> DataFrame:
+        """Return the parts of results that source records are, whatever the seed has of them."""
+        return self.made.parts(self._rows(records))
+
     def query(self, records: Records) -> DataFrame:
         """Return the result records of source records, the seed merged into them."""
-        events = events_of(self.topology, records_frame(self.session, records), as_of_ms=self.as_of_ms)
-        rows = rows_of(self.topology, self.store, self.narrow(events), self.joined)
-        if self.store.rows is not None:
-            check_rows(self.store, rows)
-        rows = self.made.alive(self.made.in_windows(rows))
         if self.seed is None:
-            return self.made.of_parts(self.made.parts(rows))
+            return self.made.of_parts(self.parts(records))
+        rows = self._rows(records)
         parts = self.made.parts(self.made.uncovered(rows, self.seed))
         if self.store.final:
             return self.made.of_parts(parts)
@@ -167,6 +167,13 @@ class StoreOnFrames:
     def records(self, records: Records) -> list[ResultRecord]:
         """Return the result records of source records; of sessions also those that have not ended."""
         return [as_consumed(row) for row in self.query(records).collect()]
+
+    def _rows(self, records: Records) -> DataFrame:
+        events = events_of(self.topology, records_frame(self.session, records), as_of_ms=self.as_of_ms)
+        rows = rows_of(self.topology, self.store, self.narrow(events), self.joined)
+        if self.store.rows is not None:
+            check_rows(self.store, rows)
+        return self.made.alive(self.made.in_windows(rows))
 
     def published(self, records: Sequence[AnyResult]) -> DataFrame:
         """Return the results that a result topic with these records holds."""

@@ -51,10 +51,20 @@ def of_generation(boards: DataFrame, generation: int, kept: int) -> DataFrame:
     return boards.where(F.col("made.generation") == generation).withColumns(cut)
 
 
-def floors(boards: DataFrame, keys: Sequence[str], kept: int) -> DataFrame:
-    """Return the last kept score of each full board, of `of_generation`: the keys, and `floor double`."""
-    full = boards.where(F.size("known") == kept)
-    return full.select(*keys, F.element_at("known", kept).score.alias("floor"))
+def floors(results: DataFrame, keys: Sequence[str], kept: int) -> DataFrame:
+    """Return the last kept score of each board that is full: the keys, and `floor double`.
+
+    Of several results of a board the highest: a board only rises in a generation. To read all that they say and to
+    merge them would take many times as long.
+
+    Args:
+        results: of one generation, as `runtime.spark.results.of_generation` returns them.
+        keys: see `merged`.
+        kept: how many known entries a board keeps.
+    """
+    last = F.get_json_object("text", f"$.known[{kept - 1}].score").cast("double")
+    scores = results.select(*keys, last.alias("floor")).where("floor IS NOT NULL")
+    return scores.groupBy(*keys).agg(F.max("floor").alias("floor"))
 
 
 def seed_floors(seed: DataFrame, keys: Sequence[str], kept: int) -> DataFrame:

@@ -70,12 +70,10 @@ class PeriodUpkeep(LeaderboardUpkeep):
             # Without it, a process ended between: then the boards that it began with are not known.
             self._kept_from = json.loads(directory.read_text(name) or "{}")
 
-    def narrow(self, events: DataFrame) -> DataFrame:
-        """Leave out events of periods that are not kept, and below the floors of all their boards; mark hidden ones."""
+    def above_floors(self, events: DataFrame, floors: DataFrame | None) -> DataFrame:
+        """Return the events that may change a board of a period that is kept, with these periods."""
         cutoffs, today = self._periods.cutoffs(), date_of(self._periods.now_ms())
-        floors = None if self._floors is None else by_product(self._floors, cutoffs, today)
-        above = narrowed(events, cutoffs, today, floors)
-        return above if self._hiding is None else self._hiding.events_marked(above)
+        return narrowed(events, cutoffs, today, None if floors is None else by_product(floors, cutoffs, today))
 
     def plan(self, work: Work, joined: Mapping[str, DataFrame], events: int) -> Plan | None:
         """Have periods that have passed leave the state; else as for all boards."""

@@ -6,9 +6,10 @@ An entry and its merge are spelled here, once in each language, and a property t
 from __future__ import annotations
 
 import json
-import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from runtime.errors import InvalidRecord
@@ -27,10 +28,21 @@ HIDDEN_FACTOR: Final = 10
 """Of hidden entries a board keeps so many times what it keeps of others: a cheat may have taken it all, and all of it
 is to come back when it is lifted."""
 
+UNCHANGED_WRITTEN: Final = 16
+"""In real time one of so many scores that leave their board as it is has it written all the same: by these, whoever
+reads boards knows how many the floors let through for nothing."""
+
 NOT_A_BOARD: Final = "not a board"
+
+_LAST: Final = "last_"
 
 LISTS: Final = ("known", "pending", "hidden")
 """The lists of a board."""
+
+_numbers_of: Final = itemgetter("score", "timestamp", "partition", "offset", "player_id")
+"""Of an entry as it is published."""
+_HIGHEST: Final = sys.float_info.max
+_LOWEST: Final = -_HIGHEST
 
 # A place on a board. The fields stand in ranking order and all count upwards, so that Spark's own struct comparison
 # ranks: the higher score, then the earlier timestamp, then the lower partition and offset.
@@ -168,7 +180,7 @@ class Places(Values):
 
     @property
     def state_form(self) -> str:
-        return "entries name topics"
+        return "entries name topics, beside the last one"
 
     @property
     def kept_form(self) -> str:
@@ -230,7 +242,24 @@ class Places(Values):
             ).alias(f"{name}_lost")
             for name in ("pending", "hidden")
         ]
-        return best + lost
+        # In real time the last is the row at hand.
+        last = [
+            F.last("part_entry").alias(f"{_LAST}entry"),
+            F.last(F.expr(of_list["known"])).alias(f"{_LAST}is_known"),
+        ]
+        return [*best, *lost, *last]
+
+    def changed(self) -> Column:
+        """Return whether the row at hand has changed its board, or is one of `UNCHANGED_WRITTEN`.
+
+        One that is not known does in any case: where it has no place, another score is lost.
+        """
+        from pyspark.sql import functions as F
+
+        entry = F.col(f"{_LAST}entry")
+        stays_out = F.col(f"{_LAST}is_known") & ~F.array_contains("known", entry)
+        is_left_out = stays_out & (F.pmod(entry["neg_offset"], F.lit(UNCHANGED_WRITTEN)) != 0)
+        return ~F.coalesce(is_left_out, F.lit(False))
 
     def published(self, generation: int) -> list[Column]:
         from pyspark.sql import functions as F
@@ -399,11 +428,13 @@ def _entry_to_json(entry: Entry) -> dict[str, Any]:
 
 
 def _entry_from_json(fields: dict[str, Any]) -> Entry:
-    score, player_id = float(fields["score"]), int(fields["player_id"])
-    if not math.isfinite(score):
+    score, at_ms, partition, offset, player_id = _numbers_of(fields)
+    if not (type(score) is float and type(at_ms) is type(partition) is type(offset) is type(player_id) is int):
+        # Not as Spark writes them, which hardly any is.
+        score, at_ms, partition, offset, player_id = float(score), *map(int, (at_ms, partition, offset, player_id))
+    if not _LOWEST <= score <= _HIGHEST:
         raise ValueError(f"score {score}")
     if not ID_MIN <= player_id <= ID_MAX:
         raise ValueError(f"player id {player_id}")
     # By position: a restore reads millions of these, and names would cost half as much again.
-    timestamp_ms, partition, offset = int(fields["timestamp"]), int(fields["partition"]), int(fields["offset"])
-    return Entry(score, timestamp_ms, partition, offset, player_id, _topic(fields) if "topic" in fields else None)
+    return Entry(score, at_ms, partition, offset, player_id, _topic(fields) if "topic" in fields else None)

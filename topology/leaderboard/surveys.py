@@ -10,8 +10,9 @@ from typing import Final, NamedTuple
 from runtime.stream.freshness import Freshness
 from runtime.stream.plan import Next, Plan
 from topology.leaderboard.moderation import Hidden
+from topology.leaderboard.places import UNCHANGED_WRITTEN
 
-_ENOUGH_BOARDS: Final = 1_000
+_ENOUGH_SCORES: Final = 1_000
 
 
 class Survey(NamedTuple):
@@ -51,18 +52,18 @@ class Changes(NamedTuple):
     moderated: int = 0
 
 
-def floors_are_old(read: int, unchanged: int) -> bool:
-    """Return whether most boards of a while changed nothing: newer floors would keep their scores from the query.
+def floors_are_old(changed: int, unchanged: int) -> bool:
+    """Return whether many scores of a while changed no board: newer floors would keep them from the query.
 
     Args:
-        read: boards that this instance has read, of those that the query has written: the ones of its own copies.
-        unchanged: those among them that changed nothing.
+        changed: scores that have changed a board, of the boards that this instance reads: the ones of its own copies.
+        unchanged: those that have reached these boards and changed nothing.
     """
-    return read >= _ENOUGH_BOARDS and unchanged > read / 2
+    return changed + unchanged >= _ENOUGH_SCORES and unchanged > changed / 2
 
 
 class FloorsAge:
-    """Whether the floors are old, by what became of the boards that were written lately.
+    """Whether the floors are old, by what became of the scores that they let through lately.
 
     Args:
         freshness: of the boards that this instance reads, of all that the query writes: the ones of its own copies.
@@ -74,7 +75,9 @@ class FloorsAge:
 
     def are_old(self) -> bool:
         """Return whether they are; see `floors_are_old`."""
-        return floors_are_old(self._freshness.read - self._read, self._freshness.unchanged - self._unchanged)
+        unchanged = self._freshness.unchanged - self._unchanged
+        changed = self._freshness.read - self._read - unchanged
+        return floors_are_old(changed, unchanged * UNCHANGED_WRITTEN)
 
     def committed(self) -> None:
         """Note the end of a batch: what was written before it counts no more, unless it is why they are old."""
@@ -152,6 +155,7 @@ class Surveys:
         self._surveyed_at_s = -math.inf
         self._surveyed_events = 0
         self._apart_are_shown = False
+        self._found_nothing = False
         self._look_again_at_s = math.inf
         self._may_begin_anew_at_s = -math.inf
 
@@ -172,6 +176,7 @@ class Surveys:
         elif not anew and generation != self._generation:
             self._added_before_generation = self._ever_hidden = None
         self._generation = generation
+        self._found_nothing = False
 
     def hides(self, hidden: Hidden) -> None:
         """Note what a query of the generation hides: once that is lifted, scores of it may be lacking."""
@@ -184,6 +189,9 @@ class Surveys:
 
     def snapshot_taken(self, changes: Changes, events: int) -> None:
         """Note how the tables are that the next query joins, and how many score events have been read."""
+        if self._found_nothing and changes == self._in_snapshot == self._surveyed:
+            # They are as in the last one, since when the boards were compared: only floors are newer.
+            return
         self._in_snapshot = changes
         # What was deleted before the snapshot may have left places to fill.
         self._note(None, events)
@@ -222,7 +230,7 @@ class Surveys:
             # When that may be mended, also if no table changes until then.
             self._look_again_at_s = self._may_begin_anew_at_s
         before, ever = self._added_before_generation, self._ever_hidden
-        return plan_refresh(
+        plan = plan_refresh(
             survey,
             rows_added=before is None or changes.added > before,
             rows_added_since=changes.added > self._in_snapshot.added,
@@ -231,9 +239,12 @@ class Surveys:
             moderated_since=changes.moderated > self._in_snapshot.moderated,
             lifted=ever is None or not (ever.players <= hidden.players and ever.scores <= hidden.scores),
         )
+        self._found_nothing = plan is None and not needs_new and not self._apart_are_shown
+        return plan
 
     def _note(self, surveyed: Changes | None, events: int) -> None:
         """Note how the tables were when they were last compared with the boards; None: they have to be once more."""
         self._surveyed, self._surveyed_at_s = surveyed, self._now_s()
         self._surveyed_events = events
+        self._found_nothing = False
         self._look_again_at_s = math.inf

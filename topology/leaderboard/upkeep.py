@@ -25,7 +25,7 @@ from runtime.stream.generations import Generation, Generations
 from runtime.stream.plan import Next, Plan
 from runtime.stream.tables import in_memory
 from runtime.stream.upkeep import Care, Upkeep
-from runtime.stream.work import Work, newest_generation, write
+from runtime.stream.work import Work, write
 from topology.leaderboard import boards
 from topology.leaderboard.first_look import FirstLook, SeenEvents
 from topology.leaderboard.hiding import SCHEMAS, Hiding, tables_of
@@ -171,9 +171,19 @@ class LeaderboardUpkeep(Upkeep):
         return backlog._replace(hidden=hidden)
 
     def narrow(self, events: DataFrame) -> DataFrame:
-        """Drop the events below their board's floor, and mark those of hidden players."""
-        above = events if self._floors is None else above_floor(events, self._floors, self._keys)
+        """Drop the events below their board's floor, and mark those of hidden players, in the query that begins."""
+        self._floors_age = FloorsAge(self.care.freshness)
+        above = self.above_floors(events, self._floors)
         return above if self._hiding is None else self._hiding.events_marked(above)
+
+    def above_floors(self, events: DataFrame, floors: DataFrame | None) -> DataFrame:
+        """Return the events that may change a board.
+
+        Args:
+            events: see `narrow`.
+            floors: the keys, and `floor double`; None while there are none.
+        """
+        return events if floors is None else above_floor(events, floors, self._keys)
 
     def caught_up(self, work: Work, begin: Callable[[], Mapping[TopicPartition, int]]) -> None:
         """Have the floors of the events that were seen, if any, count for good: their backlog has been read.
@@ -199,7 +209,6 @@ class LeaderboardUpkeep(Upkeep):
         # Before the rows are read: a change in between is then seen as one that the snapshot lacks.
         self._surveys.snapshot_taken(self._changes(), events)
         self._hiding = self._hide_on_disk(work, self._hidden(), name)
-        self._floors_age = FloorsAge(self.care.freshness)
         uri = work.snapshot_uri(name, _FLOORS)
         if at_once and self._has_floors_of_before(work, name):
             self._check_at_s = time.monotonic() + _CHECK_AFTER_S
@@ -220,12 +229,8 @@ class LeaderboardUpkeep(Upkeep):
         return True
 
     def _write_floors(self, work: Work, uri: str) -> None:
-        def write_floors(published: DataFrame) -> int:
-            published, seen = newest_generation(published)
-            write(boards.floors(self._boards_of(work, published), self._keys, self._kept), uri)
-            return int(seen.get["newest"] or 0)
-
-        work.check_newest(work.with_published(write_floors))
+        work.look_for_newer()
+        work.with_own(lambda results: write(boards.floors(results, self._keys, self._kept), uri))
 
     def committed(self) -> None:
         """Note the end of a batch: what was written before it tells no more whether floors are old."""
@@ -243,7 +248,7 @@ class LeaderboardUpkeep(Upkeep):
         if (plan := self._survey(work, joined, events)) is not None:
             return plan
         if self._floors_age.are_old():
-            return Plan(Next.REFRESH, "most boards that are written change nothing")
+            return Plan(Next.REFRESH, "many scores that reach a board change nothing")
         return None
 
     @property
@@ -257,7 +262,8 @@ class LeaderboardUpkeep(Upkeep):
             return None
         self._surveys.begin(changes, events)
         hidden = self._hidden()
-        survey = work.with_published(
+        # It comes a while after the query has begun.
+        survey = work.with_last(
             lambda published: boards.survey(
                 self._boards_of(work, published),
                 self._keys,

@@ -12,7 +12,15 @@ import pytest
 from pyspark.sql import DataFrame
 
 from runtime.results import delete_headers
-from runtime.spark.results import RECORD, deletes_of_earlier, later_than, latest, published
+from runtime.spark.results import (
+    RECORD,
+    deletes_of_earlier,
+    last_of_each,
+    later_than,
+    latest,
+    of_generation,
+    published,
+)
 from runtime.spark.session import Spark
 from tests.drivers.word_topologies import word_count
 from topology.leaderboard.board import LEADERBOARD
@@ -91,6 +99,44 @@ def test_what_says_that_it_is_of_no_later_generation_is_not_read(
     headers = None if generation is None else [("version", b"1"), *(("generation", each) for each in generation)]
     records = spark.session.createDataFrame([("hello", "{}", headers)], RECORD)
     assert later_than(records, 3).count() == may_be_later
+
+
+def test_the_last_record_of_a_key_in_each_partition_is_taken(spark: Spark) -> None:
+    def record(key: str | None, partition: int, offset: int, value: bytes | None) -> Any:
+        return key and key.encode(), value, [("generation", b"1")], partition, offset
+
+    rows = [
+        record("a", 0, 3, b"before"),
+        record("b", 0, 4, b"deleted"),
+        record(None, 0, 5, b"nobody's"),
+        record("a", 0, 6, b"after"),
+        record("b", 0, 7, None),
+        # Where it does not belong any more, or not yet.
+        record("a", 1, 2, b"elsewhere"),
+    ]
+    schema = "key binary, value binary, headers array<struct<key: string, value: binary>>, partition int, offset bigint"
+    last = last_of_each(spark.session.createDataFrame(rows, schema)).select("key", "value").collect()
+    found = {(bytes(key), None if value is None else bytes(value)) for key, value in last}
+    assert found == {(b"a", b"after"), (b"b", None), (b"a", b"elsewhere")}
+
+
+@pytest.mark.parametrize(
+    ("headers", "is_of_it"),
+    [
+        pytest.param([("generation", b"3"), ("version", b"1")], True, id="it says so"),
+        pytest.param([("generation", b"4"), ("version", b"1")], False, id="of a later one"),
+        pytest.param([("generation", b"3"), ("version", b"2")], False, id="of another version"),
+        pytest.param([("generation", b"3")], False, id="it does not say the version"),
+        pytest.param([("generation", None), ("version", b"1")], False, id="it says nothing"),
+        pytest.param(None, False, id="no headers"),
+    ],
+)
+def test_what_says_that_it_is_of_a_generation_is_taken_as_text(
+    spark: Spark, headers: list[tuple[str, bytes | None]] | None, is_of_it: bool
+) -> None:
+    records = spark.session.createDataFrame([("hello", "{no JSON", headers)], RECORD)
+    found = [(row.word, row.text) for row in of_generation(STORE, records, 3).collect()]
+    assert found == ([("hello", "{no JSON")] if is_of_it else [])
 
 
 def test_results_of_earlier_versions_are_deleted_unless_a_later_one_is_there(spark: Spark) -> None:

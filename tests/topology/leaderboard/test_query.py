@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
 
 from runtime.diagram import text
-from runtime.testing.frames import EPOCH_MS, TOPIC_ID
+from runtime.results import Made
+from runtime.spark.results import of_generation
+from runtime.testing.frames import EPOCH_MS, TOPIC_ID, AnyResult, published_frame
 from tests.drivers.topology import BOARD_KEY, Score, TopologyDriver, numbered
 from topology.leaderboard import boards as published_boards
 from topology.leaderboard.board import STORE
 from topology.leaderboard.description import DESCRIPTION
 from topology.leaderboard.moderation import Hidden, HiddenPlayer, ScoreName
-from topology.leaderboard.places import Board, Entry, Places, kept_of, rank
+from topology.leaderboard.places import UNCHANGED_WRITTEN, Board, Entry, Places, kept_of, rank
 from topology.leaderboard.surveys import Survey
 
 MakeDriver = Callable[..., TopologyDriver]
@@ -154,6 +156,33 @@ def test_scores_that_are_hidden_one_by_one_take_no_place_however_many_they_are(d
     assert (len(board.hidden), board.hidden_lost) == (20, 5)
 
 
+OF_MANY = UNCHANGED_WRITTEN
+FULL = [Score(9, 1), Score(8, 2), Score(7, 1), Score(6, 2)]
+
+
+@pytest.mark.parametrize(
+    ("last", "hidden", "is_written"),
+    [
+        (Score(6.5, 1, offset=OF_MANY + 1), (), True),
+        (Score(6, 1, offset=OF_MANY + 1), (), False),
+        (Score(1, 1, offset=OF_MANY + 1), (), False),
+        (Score(1, 1, offset=OF_MANY), (), True),
+        # Another one may be lost by these.
+        (Score(1, 77, offset=OF_MANY + 1), (), True),
+        (Score(1, 3, offset=OF_MANY + 1), (HiddenPlayer(3),), True),
+    ],
+    ids=["it has a place", "as good, but later", "it has none", "one of many", "unknown", "hidden"],
+)
+def test_a_score_that_leaves_a_full_board_as_it_is_has_it_written_once_in_many_times(
+    driver: MakeDriver, last: Score, hidden: tuple[HiddenPlayer, ...], is_written: bool
+) -> None:
+    make = driver(hidden=Hidden(players=frozenset(hidden)))
+    scores = [*numbered(FULL), replace(last, at_ms=9)]
+    parts = make.store.parts([(s.value, s.partition, s.offset, s.at_ms) for s in scores]).coalesce(1)
+    assert make.store.made.of_parts(parts, each=True).count() == is_written
+    assert make.store.made.of_parts(parts).count() == 1, "while a backlog is read"
+
+
 class TestGenerations:
     def test_a_seed_is_merged_into_the_boards(self, driver: MakeDriver) -> None:
         before = numbered([Score(9, 1), Score(8, 2), Score(7, 3), Score(6, 1)])
@@ -281,13 +310,31 @@ class TestGenerations:
 
     def test_only_a_full_board_has_a_floor(self, driver: MakeDriver) -> None:
         make = driver(products=(1, 2))
-        boards = make.boards(numbered([*(Score(n, 1) for n in range(4)), *(Score(n, 1, 2) for n in range(3))]))
-        latest = make.merged(boards)
-        floors = published_boards.floors(
-            published_boards.of_generation(latest, generation=1, kept=4), BOARD_KEY, kept=4
-        )
-        assert [(row.product_id, row.floor) for row in floors.collect()] == [(1, 0.0)]
+        scores = numbered([*(Score(n, 1) for n in range(4)), *(Score(n, 1, 2) for n in range(3))])
+        records = make.store.records([(s.value, s.partition, s.offset, s.at_ms) for s in scores])
+        assert floors_of(make, records) == {1: 0.0}
+        latest = make.merged(make.boards(scores))
         assert published_boards.of_generation(latest, generation=2, kept=4).isEmpty()
+
+    def test_the_highest_floor_counts_that_a_board_of_the_generation_has_had(self, driver: MakeDriver) -> None:
+        make = driver()
+        entries = [score.entry for score in numbered(Score(10 - number, 1) for number in range(6))]
+        new, low = Board(1, tuple(entries[:4]), ()), Board(1, tuple(entries[2:6]), ())
+        others = [Board(1, tuple(entries[:4]), ())] * 3
+        said = [made_headers(1), made_headers(1), made_headers(2), made_headers(1, version=2), []]
+        boards = [new, low, *others]
+        records: list[AnyResult] = [
+            (b"1", board.to_json(), headers) for board, headers in zip(boards, said, strict=True)
+        ]
+        assert floors_of(make, records) == {1: entries[3].score}
+        assert floors_of(make, records[1:]) == {1: entries[5].score}, "of others there is none"
+
+    def test_what_is_no_board_has_no_floor(self, driver: MakeDriver) -> None:
+        values = [None, b"", b"{", b"[]", b'{"known":7}', b'{"known":[1,2,3,4]}', b'{"known":[{},{},{},{"score":"x"}]}']
+        full = Board(1, tuple(score.entry for score in numbered(Score(n, 1) for n in range(4))), ()).to_json()
+        records: list[AnyResult] = [(b"1", value, made_headers(1)) for value in values]
+        records.append((b"one", full, made_headers(1)))
+        assert floors_of(driver(), records).keys() <= {None}
 
     def test_entries_that_an_older_record_still_has_do_not_count(self, driver: MakeDriver) -> None:
         entries = tuple(score.entry for score in numbered([Score(9, 1), Score(8, 1), Score(7, 2)]))
@@ -297,7 +344,6 @@ class TestGenerations:
         now = driver(players=(2,)).tables()
         survey = published_boards.survey(boards, BOARD_KEY, driver().tables(), now, depth=1, kept=2)
         assert survey.short_boards == 1
-        assert [row.floor for row in published_boards.floors(boards, BOARD_KEY, kept=2).collect()] == [8.0]
 
     def test_a_survey_counts_what_the_changed_tables_ask_for(self, driver: MakeDriver) -> None:
         boards = driver(depth=1).boards(numbered([Score(9, 1), Score(8, 1), Score(7, 4), Score(6, 4), Score(5, 4)]))
@@ -482,3 +528,13 @@ def _entries(count: int) -> tuple[Entry, ...]:
 
 def known(boards: dict[int, Board]) -> dict[int, tuple[Entry, ...]]:
     return {product: board.known for product, board in boards.items()}
+
+
+def made_headers(generation: int, version: int = 1) -> list[tuple[str, bytes | None]]:
+    return [*Made(generation, version).to_headers()]
+
+
+def floors_of(make: TopologyDriver, records: Sequence[AnyResult]) -> dict[int, float]:
+    """Return the floors of full boards of four, of the records of the first generation."""
+    of_it = of_generation(make.store.store, published_frame(make.session, records), generation=1)
+    return {row.product_id: row.floor for row in published_boards.floors(of_it, BOARD_KEY, kept=4).collect()}

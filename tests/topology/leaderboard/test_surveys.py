@@ -53,10 +53,22 @@ def test_where_pending_scores_are_lost_the_query_learns_of_new_players_before_th
 
 
 @pytest.mark.parametrize(
-    ("written", "unchanged", "expected"), [(0, 0, False), (999, 999, False), (1_000, 500, False), (1_000, 501, True)]
+    ("changed", "unchanged", "expected"),
+    [(0, 0, False), (0, 999, False), (0, 1_000, True), (700, 350, False), (700, 351, True)],
 )
-def test_floors_are_renewed_when_most_boards_change_nothing(written: int, unchanged: int, expected: bool) -> None:
-    assert floors_are_old(written, unchanged) is expected
+def test_floors_are_renewed_when_a_third_of_the_scores_change_nothing(
+    changed: int, unchanged: int, expected: bool
+) -> None:
+    assert floors_are_old(changed, unchanged) is expected
+
+
+def test_boards_that_change_nothing_stand_for_many_scores_as_only_some_are_written() -> None:
+    freshness = Freshness()
+    floors = FloorsAge(freshness)
+    freshness.read, freshness.unchanged = 1_000, 30
+    assert not floors.are_old(), "480 of 1,450"
+    freshness.read, freshness.unchanged = 1_001, 31
+    assert floors.are_old(), "496 of 1,466"
 
 
 def test_floors_that_are_old_at_a_commit_stay_so_and_others_are_judged_by_what_comes_after_it() -> None:
@@ -64,12 +76,12 @@ def test_floors_that_are_old_at_a_commit_stay_so_and_others_are_judged_by_what_c
     freshness.read = freshness.unchanged = 5_000
     floors = FloorsAge(freshness)
     found = []
-    for read, unchanged in [(999, 999), (999, 999), (1_000, 600), (1_000, 0)]:
+    for read, unchanged in [(62, 62), (62, 62), (400, 40), (1_000, 0)]:
         freshness.read += read
         freshness.unchanged += unchanged
         found.append(floors.are_old())
         floors.committed()
-    # The last thousand makes it 600 of 2,000.
+    # The next thousand makes it 640 of 2,000.
     assert found == [False, False, True, False]
     assert not floors.are_old()
 
@@ -121,6 +133,35 @@ def test_tables_that_stay_as_they_are_are_compared_once_after_a_snapshot() -> No
     assert not stream.is_due_after(3600)
     stream.changes = Changes(added=1, deleted=0)
     assert stream.is_due_after(0)
+
+
+def test_newer_floors_alone_ask_for_no_survey() -> None:
+    stream = Surveyed()
+    assert stream.finds(NOTHING) is None
+    stream.surveys.snapshot_taken(stream.changes, stream.events)
+    assert not stream.is_due_after(3600)
+    stream.changes = Changes(added=0, deleted=1)
+    assert asks_for(stream.finds(NOTHING)) is Next.REFRESH
+    stream.surveys.snapshot_taken(stream.changes, stream.events)
+    assert stream.finds(NOTHING) is None, "who was deleted may have left places to fill"
+
+
+@pytest.mark.parametrize("found", [NOTHING._replace(pending_lost=1), NOTHING._replace(pending_shown=1)])
+def test_what_a_survey_found_is_looked_at_again_after_the_next_snapshot(found: Survey) -> None:
+    stream = Surveyed()
+    stream.surveys.generation_took(3600)
+    stream.works_on(1)
+    assert stream.finds(found) is None
+    stream.surveys.snapshot_taken(stream.changes, stream.events)
+    assert stream.is_due_after(60)
+
+
+def test_a_new_generation_is_surveyed_though_no_table_has_changed() -> None:
+    stream = Surveyed()
+    assert stream.finds(NOTHING) is None
+    stream.works_on(2)
+    stream.surveys.snapshot_taken(stream.changes, stream.events)
+    assert stream.is_due_after(60)
 
 
 def test_a_new_generation_that_has_to_wait_keeps_no_change_of_the_tables_back() -> None:
