@@ -493,7 +493,7 @@ def last_of_each(records: DataFrame) -> DataFrame:
     return records.join(F.broadcast(last.select("partition", "offset")), ["partition", "offset"], "left_semi")
 
 
-def of_generation(store: Store, records: DataFrame, generation: int) -> DataFrame:
+def texts_of_generation(store: Store, records: DataFrame, generation: int) -> DataFrame:
     """Return the results on a topic that say themselves that they are of a generation, without a look at their values.
 
     Args:
@@ -505,8 +505,10 @@ def of_generation(store: Store, records: DataFrame, generation: int) -> DataFram
         The key, of windows when they begin, and `text`, the values as they stand in the record.
     """
     is_of_it = (_said("generation") == str(generation)) & (_said("version") == str(store.version))
-    text = F.col("value").cast("string").alias("text")
-    return records.where(is_of_it).select(*_keys_of_text(store, F.col("key").cast("string")), text)
+    key, value = (F.col(name).cast("string") for name in ("key", "value"))
+    texts = records.where(is_of_it).select(key.alias("__text"), *_keys_of_text(store, key), value.alias("text"))
+    # As in `published`: the stores refuse another spelling of a key.
+    return texts.where(_is_key(store)).drop("__text")
 
 
 def deletes_of_earlier(store: Store, records: DataFrame) -> DataFrame:

@@ -28,8 +28,8 @@ from runtime.spark.results import (
     last_of_each,
     later_than,
     latest,
-    of_generation,
     published,
+    texts_of_generation,
     told_stream_ms,
 )
 from runtime.spark.rows import events_of, rows_of, unusable
@@ -248,13 +248,13 @@ class Work:
     def with_last(self, use: Callable[[DataFrame], T]) -> T:
         """Return what a use of the last results that are published returns, of each key one: see `with_published`.
 
-        They hold all that the query has written once it has gone on for a while: what it reads again after a failure
-        is in none of them before.
+        They hold all that the query has written, since what it had read again after a failure is written before real
+        time; but not what another query had written before it.
         """
         return with_published(self.spark, self.store.topic, lambda records: self._used(last_of_each(records), use))
 
     def with_own(self, use: Callable[[DataFrame], T]) -> T:
-        """Return what a use of the results of this generation returns; they come as `of_generation` has them.
+        """Return what a use of the results of this generation returns; they come as `texts_of_generation` has them.
 
         Args:
             use: see `with_published`.
@@ -262,7 +262,7 @@ class Work:
 
         def used(records: DataFrame) -> T:
             with translated():
-                return use(of_generation(self.store, records, self.generation.number))
+                return use(texts_of_generation(self.store, records, self.generation.number))
 
         return with_published(self.spark, self.store.topic, used)
 

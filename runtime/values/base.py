@@ -117,7 +117,8 @@ class Values(ABC):
         """Return whether the row at hand has changed what its key's parts add up to, of the columns of `aggregates`.
 
         In real time each row is a result of its own, and one that has changed nothing is not written then. It is False,
-        never null, where nothing has changed. None where that cannot be told: then each row's result is written.
+        never null, where nothing has changed, but for samples that the values let through. None where that cannot be
+        told: then each row's result is written.
         """
         return None
 

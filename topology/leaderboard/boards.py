@@ -58,7 +58,7 @@ def floors(results: DataFrame, keys: Sequence[str], kept: int) -> DataFrame:
     merge them would take many times as long.
 
     Args:
-        results: of one generation, as `runtime.spark.results.of_generation` returns them.
+        results: of one generation, as `runtime.spark.results.texts_of_generation` returns them.
         keys: see `merged`.
         kept: how many known entries a board keeps.
     """

@@ -252,7 +252,7 @@ class Places(Values):
     def changed(self) -> Column:
         """Return whether the row at hand has changed its board, or is one of `UNCHANGED_WRITTEN`.
 
-        One that is not known does in any case: where it has no place, another score is lost.
+        One that is not known does in any case: it takes a place, or is counted as lost.
         """
         from pyspark.sql import functions as F
 

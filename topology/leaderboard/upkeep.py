@@ -262,7 +262,6 @@ class LeaderboardUpkeep(Upkeep):
             return None
         self._surveys.begin(changes, events)
         hidden = self._hidden()
-        # It comes a while after the query has begun.
         survey = work.with_last(
             lambda published: boards.survey(
                 self._boards_of(work, published),

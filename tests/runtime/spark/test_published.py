@@ -18,8 +18,8 @@ from runtime.spark.results import (
     last_of_each,
     later_than,
     latest,
-    of_generation,
     published,
+    texts_of_generation,
 )
 from runtime.spark.session import Spark
 from tests.drivers.word_topologies import word_count
@@ -135,7 +135,7 @@ def test_what_says_that_it_is_of_a_generation_is_taken_as_text(
     spark: Spark, headers: list[tuple[str, bytes | None]] | None, is_of_it: bool
 ) -> None:
     records = spark.session.createDataFrame([("hello", "{no JSON", headers)], RECORD)
-    found = [(row.word, row.text) for row in of_generation(STORE, records, 3).collect()]
+    found = [(row.word, row.text) for row in texts_of_generation(STORE, records, 3).collect()]
     assert found == ([("hello", "{no JSON")] if is_of_it else [])
 
 
