@@ -24,6 +24,7 @@ from runtime.keys import Key, Text
 from runtime.results import delete_headers, parse
 from runtime.rows import of_each
 from runtime.spark.beside_value import OF_RECORD, declared_name
+from runtime.spark.session import TASKS_BESIDE
 from runtime.values.base import TOPIC_ID
 from runtime.windows import STREAM_TIME, STREAM_TIME_KEY, WINDOW_END, EqualWindows, Session, SessionEnd
 
@@ -44,6 +45,8 @@ _WINDOW: Final = "__window"
 _KEY_OF_WINDOW: Final = r"(?s)^(.+)@([^@]+)$"
 _KEY_OF_NUMBER_FIRST: Final = r"(?s)^([^/]+)/(.+)$"
 _KEY_OF_TEXT_FIRST: Final = r"(?s)^(.+)/([^/]+)$"
+_OFFSET_BITS: Final = 48
+"""Of a place on a topic as one number, beside its partition."""
 ENDLESS_MS: Final = 10**13
 """Some three hundred years."""
 _WATERMARKED: Final = "spark.watermarkDelayMs"
@@ -170,7 +173,8 @@ class Results:
 
         Args:
             parts: see `parts`.
-            each: whether each row is a result of its own, as in real time: those that change nothing are left out.
+            each: whether each row is a result of its own, as in real time: those that change nothing are left out, as
+                far as the values tell.
         """
         made = [F.sum(f"{_MADE}events").alias(f"{_MADE}events"), F.max(f"{_MADE}newest_ms").alias(f"{_MADE}newest_ms")]
         offsets = [F.max(name).alias(name) for name in self._offset_names]
@@ -489,8 +493,14 @@ def last_of_each(records: DataFrame) -> DataFrame:
     Args:
         records: see `published`; with `partition` and `offset`.
     """
-    last = records.where(F.col("key").isNotNull()).groupBy("partition", "key").agg(F.max("offset").alias("offset"))
-    return records.join(F.broadcast(last.select("partition", "offset")), ["partition", "offset"], "left_semi")
+    # One number, for which Spark has a table of its own.
+    place = F.shiftleft(F.col("partition").cast("bigint"), _OFFSET_BITS) + F.col("offset")
+    keyed = records.where(F.col("key").isNotNull())
+    last = keyed.groupBy("partition", "key").agg(F.max("offset").alias("offset")).coalesce(TASKS_BESIDE)
+    # It has to be sent to the tasks: so it is there before the topic is read again, up to a later end.
+    return records.withColumn("__place", place).join(
+        F.broadcast(last.select(place.alias("__place"))), "__place", "left_semi"
+    )
 
 
 def texts_of_generation(store: Store, records: DataFrame, generation: int) -> DataFrame:

@@ -16,8 +16,8 @@ class Freshness:
     Attributes:
         delays_s: seconds from the newest event of a changed result to the change. What changes a result without a newer
             event says nothing: a repeat, a result published again, a late event with an old timestamp.
-        read: results that were read: those that the query has written, and some that were published again.
-        unchanged: those among them that brought nothing new.
+        read: results that the query has written, as far as can be told: not those that were published again.
+        unchanged: those among them that brought events and no other values.
         newest_ms: the newest timestamp seen of such a result, wall-clock milliseconds; None before the first.
         generation: the highest of the results that were read; 0 before the first.
     """
@@ -35,11 +35,14 @@ class Freshness:
             merged: the result as it is now, what was read merged into it.
             now_ms: wall-clock time in milliseconds.
         """
-        self.read += 1
         self.generation = max(self.generation, merged.made.generation)
         if held is not None and held.values == merged.values:
-            self.unchanged += 1
+            # One that is published again counts no more events.
+            is_news = merged.made.events > held.made.events
+            self.read += is_news
+            self.unchanged += is_news
             return
+        self.read += 1
         newest = merged.made.newest_ms
         if newest is None or (held is not None and newest <= (held.made.newest_ms or 0)):
             return

@@ -188,6 +188,7 @@ def survey(
     per_board = compared.groupBy(*keys).agg(
         F.count_if(F.col("exists_now") & ~F.col("existed") & is_pending).alias("newly_known"),
         F.count_if(F.col("was_known")).alias("kept"),
+        F.count_if(F.col("was_known") & ~F.col("exists_now")).alias("gone"),
         F.count_if("exists_now").alias("shown"),
         F.count_if(F.col("exists_now") & is_pending).alias("pending_shown"),
         F.count_if(F.col("exists_now") & F.col("was_hidden")).alias("hidden_shown"),
@@ -217,6 +218,7 @@ def survey(
                 F.sum(F.coalesce(at_risk["pending"], F.lit(0)) + F.coalesce(at_risk["hidden"], F.lit(0))), F.lit(0)
             ).alias("at_risk"),
             F.coalesce(F.sum("hidden_shown"), F.lit(0)).alias("hidden_shown"),
+            F.coalesce(F.sum(F.when(F.col("product_exists"), F.col("gone"))), F.lit(0)).alias("gone"),
         )
         .first()
     )

@@ -27,6 +27,8 @@ class Survey(NamedTuple):
             out.
         hidden_lost: entries that fell out of a hidden list, of boards that they may have a place on by now.
         hidden_shown: hidden entries that are hidden no longer, so that they are shown.
+        gone: known entries of existing products whose player does not exist now, or that are hidden: a board that fills
+            up may have no place for others because of them.
     """
 
     newly_known: int
@@ -36,6 +38,7 @@ class Survey(NamedTuple):
     at_risk: int
     hidden_lost: int = 0
     hidden_shown: int = 0
+    gone: int = 0
 
 
 class Changes(NamedTuple):
@@ -52,18 +55,22 @@ class Changes(NamedTuple):
     moderated: int = 0
 
 
-def floors_are_old(changed: int, unchanged: int) -> bool:
+def floors_are_old(changed: int, unchanged: int, enough: int = _ENOUGH_SCORES) -> bool:
     """Return whether many scores of a while changed no board: newer floors would keep them from the query.
 
     Args:
         changed: scores that have changed a board, of the boards that this instance reads: the ones of its own copies.
         unchanged: those that have reached these boards and changed nothing.
+        enough: of so many in all it can be told.
     """
-    return changed + unchanged >= _ENOUGH_SCORES and unchanged > changed / 2
+    return changed + unchanged >= enough and unchanged > changed / 2
 
 
 class FloorsAge:
     """Whether the floors are old, by what became of the scores that they let through lately.
+
+    Scores that are as good as the last of a full board pass any floor. So each time that floors are renewed, twice as
+    many have to be seen, until newer floors have been seen to help.
 
     Args:
         freshness: of the boards that this instance reads, of all that the query writes: the ones of its own copies.
@@ -71,21 +78,34 @@ class FloorsAge:
 
     def __init__(self, freshness: Freshness) -> None:
         self._freshness = freshness
-        self._count_anew()
+        self._enough = _ENOUGH_SCORES
+        self.begin()
+
+    def begin(self) -> None:
+        """Note that a query begins, with the floors that there are."""
+        self._read, self._unchanged = self._freshness.read, self._freshness.unchanged
 
     def are_old(self) -> bool:
         """Return whether they are; see `floors_are_old`."""
-        unchanged = self._freshness.unchanged - self._unchanged
-        changed = self._freshness.read - self._read - unchanged
-        return floors_are_old(changed, unchanged * UNCHANGED_WRITTEN)
+        return floors_are_old(*self._seen(), self._enough)
+
+    def renewed(self) -> None:
+        """Note that newer ones are taken because these are old."""
+        self._enough *= 2
 
     def committed(self) -> None:
-        """Note the end of a batch: what was written before it counts no more, unless it is why they are old."""
-        if not self.are_old():
-            self._count_anew()
+        """Note the end of a batch: what was written before it counts no more, unless by that alone they seem old."""
+        changed, unchanged = self._seen()
+        if floors_are_old(changed, unchanged):
+            return
+        if changed + unchanged >= _ENOUGH_SCORES:
+            self._enough = _ENOUGH_SCORES
+        self.begin()
 
-    def _count_anew(self) -> None:
-        self._read, self._unchanged = self._freshness.read, self._freshness.unchanged
+    def _seen(self) -> tuple[int, int]:
+        """Return how many scores have changed a board since the count began, and how many have not, about."""
+        unchanged = self._freshness.unchanged - self._unchanged
+        return self._freshness.read - self._read - unchanged, unchanged * UNCHANGED_WRITTEN
 
 
 def plan_refresh(
@@ -156,6 +176,7 @@ class Surveys:
         self._surveyed_events = 0
         self._apart_are_shown = False
         self._found_nothing = False
+        self._reads_all = False
         self._look_again_at_s = math.inf
         self._may_begin_anew_at_s = -math.inf
 
@@ -177,6 +198,15 @@ class Surveys:
             self._added_before_generation = self._ever_hidden = None
         self._generation = generation
         self._found_nothing = False
+        self._reads_all = not anew
+
+    @property
+    def reads_all(self) -> bool:
+        """Whether to look at all that is published, and not at the last result of each board alone.
+
+        Another query may have written, with other tables, what the one that goes on has in none of its results.
+        """
+        return self._reads_all
 
     def hides(self, hidden: Hidden) -> None:
         """Note what a query of the generation hides: once that is lifted, scores of it may be lacking."""
@@ -239,7 +269,9 @@ class Surveys:
             moderated_since=changes.moderated > self._in_snapshot.moderated,
             lifted=ever is None or not (ever.players <= hidden.players and ever.scores <= hidden.scores),
         )
-        self._found_nothing = plan is None and not needs_new and not self._apart_are_shown
+        self._found_nothing = plan is None and not (needs_new or survey.gone or self._apart_are_shown)
+        if self._found_nothing:
+            self._reads_all = False
         return plan
 
     def _note(self, surveyed: Changes | None, events: int) -> None:

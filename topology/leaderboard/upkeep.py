@@ -172,7 +172,7 @@ class LeaderboardUpkeep(Upkeep):
 
     def narrow(self, events: DataFrame) -> DataFrame:
         """Drop the events below their board's floor, and mark those of hidden players, in the query that begins."""
-        self._floors_age = FloorsAge(self.care.freshness)
+        self._floors_age.begin()
         above = self.above_floors(events, self._floors)
         return above if self._hiding is None else self._hiding.events_marked(above)
 
@@ -248,6 +248,7 @@ class LeaderboardUpkeep(Upkeep):
         if (plan := self._survey(work, joined, events)) is not None:
             return plan
         if self._floors_age.are_old():
+            self._floors_age.renewed()
             return Plan(Next.REFRESH, "many scores that reach a board change nothing")
         return None
 
@@ -262,7 +263,8 @@ class LeaderboardUpkeep(Upkeep):
             return None
         self._surveys.begin(changes, events)
         hidden = self._hidden()
-        survey = work.with_last(
+        read = work.with_published if self._surveys.reads_all else work.with_last
+        survey = read(
             lambda published: boards.survey(
                 self._boards_of(work, published),
                 self._keys,

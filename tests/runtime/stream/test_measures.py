@@ -73,11 +73,14 @@ def test_the_newest_event_never_goes_back() -> None:
     assert freshness.newest_ms == 1_000
 
 
-def test_results_that_bring_nothing_new_are_counted() -> None:
+def test_results_with_more_events_and_the_same_values_are_counted_and_not_those_that_are_published_again() -> None:
     freshness = Freshness()
-    freshness.note(None, of(1, 1_000), now_ms=1_000)
-    freshness.note(of(1, 1_000), of(1, 1_000, generation=3), now_ms=1_000)
-    freshness.note(of(1, 1_000), of(2, 2_000), now_ms=2_000)
+    held = Result(Made(1, events=5), "as it was")
+    freshness.note(held, Result(Made(3, events=5), "as it was"), now_ms=1_000)
+    assert (freshness.read, freshness.unchanged, freshness.generation) == (0, 0, 3)
+    freshness.note(held, Result(Made(1, events=6), "as it was"), now_ms=1_000)
+    freshness.note(held, Result(Made(1, events=7), "another"), now_ms=1_000)
+    freshness.note(None, held, now_ms=1_000)
     assert (freshness.read, freshness.unchanged, freshness.generation) == (3, 1, 3)
 
 

@@ -17,7 +17,7 @@ from topology.leaderboard import boards as published_boards
 from topology.leaderboard.board import STORE
 from topology.leaderboard.description import DESCRIPTION
 from topology.leaderboard.moderation import Hidden, HiddenPlayer, ScoreName
-from topology.leaderboard.places import UNCHANGED_WRITTEN, Board, Entry, Places, kept_of, rank
+from topology.leaderboard.places import Board, Entry, Places, kept_of, rank
 from topology.leaderboard.surveys import Survey
 
 MakeDriver = Callable[..., TopologyDriver]
@@ -156,20 +156,21 @@ def test_scores_that_are_hidden_one_by_one_take_no_place_however_many_they_are(d
     assert (len(board.hidden), board.hidden_lost) == (20, 5)
 
 
-OF_MANY = UNCHANGED_WRITTEN
+SAMPLED, NOT_SAMPLED = 16, 17
+"""Offsets, by the hash of them in this partition."""
 FULL = [Score(9, 1), Score(8, 2), Score(7, 1), Score(6, 2)]
 
 
 @pytest.mark.parametrize(
     ("last", "hidden", "is_written"),
     [
-        (Score(6.5, 1, offset=OF_MANY + 1), (), True),
-        (Score(6, 1, offset=OF_MANY + 1), (), False),
-        (Score(1, 1, offset=OF_MANY + 1), (), False),
-        (Score(1, 1, offset=OF_MANY), (), True),
+        (Score(6.5, 1, offset=NOT_SAMPLED), (), True),
+        (Score(6, 1, offset=NOT_SAMPLED), (), False),
+        (Score(1, 1, offset=NOT_SAMPLED), (), False),
+        (Score(1, 1, offset=SAMPLED), (), True),
         # These take a place, or are counted as lost.
-        (Score(1, 77, offset=OF_MANY + 1), (), True),
-        (Score(1, 3, offset=OF_MANY + 1), (HiddenPlayer(3),), True),
+        (Score(1, 77, offset=NOT_SAMPLED), (), True),
+        (Score(1, 3, offset=NOT_SAMPLED), (HiddenPlayer(3),), True),
     ],
     ids=["it has a place", "as good, but later", "it has none", "one of many", "unknown", "hidden"],
 )
@@ -357,7 +358,7 @@ class TestGenerations:
         assert survey(1, 2, 3) == nothing._replace(pending_lost=1)
         # Both that were kept rank above the one that was lost, and fill the board.
         assert survey(1, 2, 3, 4) == nothing._replace(newly_known=2, pending_shown=2, at_risk=2)
-        assert survey(2, 3) == nothing._replace(short_boards=1, pending_lost=1)
+        assert survey(2, 3) == nothing._replace(short_boards=1, pending_lost=1, gone=2)
 
     def test_pending_scores_that_are_shown_are_at_risk_in_a_full_list_only(self, driver: MakeDriver) -> None:
         scores = numbered([Score(9, 4), Score(8, 5), Score(7, 5)])
@@ -478,7 +479,7 @@ class TestHidden:
 
         nothing = Survey(newly_known=0, short_boards=0, pending_lost=0, pending_shown=0, at_risk=0, hidden_lost=3)
         assert survey(1) == nothing
-        assert survey(1, 2) == nothing._replace(short_boards=1)
+        assert survey(1, 2) == nothing._replace(short_boards=1, gone=2)
         assert survey() == nothing._replace(hidden_lost=0, hidden_shown=20, at_risk=20)
 
 

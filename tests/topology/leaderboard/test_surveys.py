@@ -71,6 +71,22 @@ def test_boards_that_change_nothing_stand_for_many_scores_as_only_some_are_writt
     assert floors.are_old(), "496 of 1,466"
 
 
+def test_of_floors_that_newer_ones_do_not_help_twice_as_many_scores_have_to_be_seen_each_time() -> None:
+    freshness = Freshness()
+    floors = FloorsAge(freshness)
+    renewed = []
+    for boards in [100] * 6 + [1_000, 100]:
+        # All of them ties, say; or, of a thousand boards, hardly any.
+        freshness.read += boards
+        freshness.unchanged += 100 if boards == 100 else 1
+        renewed.append(floors.are_old())
+        if floors.are_old():
+            floors.renewed()
+            floors.begin()
+        floors.committed()
+    assert renewed == [True, *(False, True), *(False, False, True), False, True], "1,600, 3,200, 4,800, and 1,600"
+
+
 def test_floors_that_are_old_at_a_commit_stay_so_and_others_are_judged_by_what_comes_after_it() -> None:
     freshness = Freshness()
     freshness.read = freshness.unchanged = 5_000
@@ -154,6 +170,26 @@ def test_what_a_survey_found_is_looked_at_again_after_the_next_snapshot(found: S
     assert stream.finds(found) is None
     stream.surveys.snapshot_taken(stream.changes, stream.events)
     assert stream.is_due_after(60)
+
+
+def test_places_that_are_gone_are_looked_after_with_each_snapshot() -> None:
+    stream = Surveyed()
+    assert stream.finds(NOTHING._replace(gone=1)) is None
+    stream.surveys.snapshot_taken(stream.changes, stream.events)
+    assert stream.is_due_after(60), "a board that was not full may be by now"
+
+
+def test_what_another_query_may_have_written_is_looked_at_until_nothing_is_found() -> None:
+    stream = Surveyed()
+    stream.works_on(1)
+    reads_all = [stream.surveys.reads_all]
+    stream.works_on(1, anew=False)
+    stream.surveys.generation_took(3600)
+    for survey in (NOTHING._replace(short_boards=1), NOTHING):
+        reads_all.append(stream.surveys.reads_all)
+        assert stream.finds(survey) is None
+        stream.changes = Changes(added=1, deleted=0)
+    assert [*reads_all, stream.surveys.reads_all] == [False, True, True, False]
 
 
 def test_a_new_generation_is_surveyed_though_no_table_has_changed() -> None:
