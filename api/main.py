@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from http import HTTPStatus
 from importlib.metadata import PackageNotFoundError, version
 
-from fastapi import Depends, FastAPI, Request, Response
+from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
@@ -20,6 +20,7 @@ from api.http.errors import InvalidRequest, Unrouted, problem
 from api.http.front import Front
 from api.http.observed import Observed
 from api.http.parameters import only_plain
+from api.http.routes import Routes
 from api.operate.declared import topology_routes
 from api.operate.metrics import metrics_routes
 from api.operate.operations import operation_routes
@@ -58,7 +59,6 @@ def create_app(components: Components, own: OwnRoutes = no_own_routes) -> Observ
         # Those of FastAPI load their files from elsewhere.
         docs_url=None,
         redoc_url=None,
-        dependencies=[Depends(only_plain)],
     )
     pages = Pages(components, of_own.page)
     of_stores, rows = store_routes(serving)
@@ -72,7 +72,7 @@ def create_app(components: Components, own: OwnRoutes = no_own_routes) -> Observ
         internal_routes(serving),
         pages.routes(serving),
     ):
-        app.include_router(router)
+        _add(app, router)
     for error in (LeaderboardError, RequestValidationError, HTTPException, Exception):
         app.add_exception_handler(error, _answers_problems(of_own.hint))
     open_paths = OPEN_PATHS | pages.paths
@@ -80,6 +80,13 @@ def create_app(components: Components, own: OwnRoutes = no_own_routes) -> Observ
     front = Front(app, [*of_own.rows, *rows], serving.delivery, guard_of(components.tokens, open_paths))
     shared = shared_with(components.sharing.cors_origins, front)
     return Observed(shared, front, serving.traffic, str(components.host))
+
+
+def _add(app: FastAPI, router: APIRouter) -> None:
+    if isinstance(router, Routes):
+        app.router.routes.extend(router.routes)
+    else:
+        app.include_router(router, dependencies=[Depends(only_plain)])
 
 
 def _answers_problems(hint: str) -> Callable[[Request, Exception], Awaitable[Response]]:

@@ -53,7 +53,7 @@ _TOPOLOGY = """
 """
 _API = """
     http http.answers http.errors http.auth http.schemas http.openapi http.request_ids http.traffic http.delivery
-    http.cors http.key_route http.parameters
+    http.cors http.key_route http.parameters http.routes
     cluster cluster.routing cluster.down_hosts cluster.router cluster.connections cluster.followed
     reads reads.framing reads.cut
     live live.event_stream live.feed

@@ -22,7 +22,7 @@ from packaging.version import Version
 ROOT = Path(__file__).parents[1]
 PRODUCT = ("app", "api", "topology", "runtime")
 
-TESTED = {"aiokafka": "0.14", "pyspark": "4.3", "rocksdict": "0.3", "uvicorn": "0.54"}
+TESTED = {"aiokafka": "0.14", "httpx": "0.28", "pyspark": "4.3", "rocksdict": "0.3", "uvicorn": "0.54"}
 """The libraries, and the minor versions that they were tested with."""
 
 IMPORTED = {
@@ -98,7 +98,7 @@ ATTRIBUTES = {
 }
 """Attributes that are used of classes and modules, by these."""
 
-PUBLIC = {"aiokafka", "aiokafka.admin", "aiokafka.errors", "aiokafka.structs", "uvicorn", "rocksdict"}
+PUBLIC = {"aiokafka", "aiokafka.admin", "aiokafka.errors", "aiokafka.structs", "httpx", "uvicorn", "rocksdict"}
 """Modules that documented interfaces are imported from; all of pyspark but its gateway is public."""
 
 OWN = {"_replace", "_asdict", "_fields", "_make"}

@@ -3,9 +3,10 @@
 # Annotations are read as they stand: the limit of a board is known when the routes are made.
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from api.http.parameters import HowMany, limit_of, limit_within
+from api.http.routes import Routes
 from api.http.traffic import Traffic
 from api.leaderboard.parameters import ProductId
 from api.leaderboard.period_boards import BOARDS_PATH, NO_PERIOD, Asked, BoardAnswers
@@ -41,7 +42,7 @@ _ALL_TEXT: Final = (
 )
 
 
-def live_routes(boards: BoardAnswers, traffic: Traffic, limits: Limits) -> APIRouter:
+def live_routes(boards: BoardAnswers, traffic: Traffic, limits: Limits) -> Routes:
     """Return the routes `/leaderboard/events` and `/leaderboard/{productId}/events`.
 
     Args:
@@ -49,7 +50,7 @@ def live_routes(boards: BoardAnswers, traffic: Traffic, limits: Limits) -> APIRo
         traffic: counts the clients.
         limits: of a board's entries.
     """
-    router = APIRouter(
+    router = Routes(
         prefix=BOARDS_PATH,
         tags=["live updates"],
         responses={400: {"description": "An id, a limit or a period that cannot be"}, 404: NO_PERIOD},

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
-
 from api.http.errors import TableUnavailable
+from api.http.routes import Routes
 from api.leaderboard.schemas import HiddenRow
 from api.serving import Serving
 from runtime.errors import StateUnusable
@@ -16,13 +15,13 @@ from topology.leaderboard.topics import MODERATION
 _UNAVAILABLE = {"description": "The table is not complete at this instance yet; try again after `Retry-After`"}
 
 
-def moderation_routes(serving: Serving) -> APIRouter:
+def moderation_routes(serving: Serving) -> Routes:
     """Return the route; every instance has all of the table, and asks nobody.
 
     Args:
         serving: what the application answers from.
     """
-    router = APIRouter(tags=["leaderboard"])
+    router = Routes(tags=["leaderboard"])
     table = serving.components.tables[MODERATION]
 
     @router.get(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import Path, Query, Request, Response
 from pydantic import BeforeValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from api.http.answers import is_hop
 from api.http.errors import InvalidRequest
 from api.http.parameters import WHOLE_NUMBER, HowMany, page_size_of, page_within, parser_of
+from api.http.routes import Routes
 from api.leaderboard.parameters import ID_SCHEMA, ProductId
 from api.leaderboard.problems import NoSuchRank, RanksAreOff
 from api.leaderboard.schemas import RANK_EXAMPLE, RANKS_EXAMPLE, Rank
@@ -73,7 +74,7 @@ After = Annotated[str | None, Query(description="what `Link` says of the next pa
 _Demanded = Annotated[Demand, demanded(STORE)]
 
 
-def rank_routes(serving: Serving) -> APIRouter:
+def rank_routes(serving: Serving) -> Routes:
     """Return the routes below `/leaderboard/{productId}/players`; where ranks are off, all say so.
 
     Args:
@@ -82,7 +83,7 @@ def rank_routes(serving: Serving) -> APIRouter:
     ranking = serving.rankings.get(STORE)
     if ranking is None:
         return _routes_that_are_off()
-    router = APIRouter(prefix=_PATH, tags=["ranks"], responses={400: _INVALID, 404: _NOT_FOUND})
+    router = Routes(prefix=_PATH, tags=["ranks"], responses={400: _INVALID, 404: _NOT_FOUND})
     ranks = ranking.ranks(RankPaths(lambda product: _PATH.replace("{productId}", str(product)), NoSuchRank))
     feeds = ranking.feeds(Words(row="rank", key="playerId", value="rank"))
 
@@ -173,8 +174,8 @@ _EVENTS_EXAMPLE: Final = (
 )
 
 
-def _routes_that_are_off() -> APIRouter:
-    router = APIRouter(prefix=_PATH, include_in_schema=False)
+def _routes_that_are_off() -> Routes:
+    router = Routes(prefix=_PATH, include_in_schema=False)
 
     @router.get("")
     @router.get("/{rest:path}")

@@ -3,11 +3,12 @@
 # Annotations are read as they stand: the limit of a board is known when the routes are made.
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from api.http.answers import is_hop
 from api.http.errors import InvalidRequest
 from api.http.parameters import HowMany, Partial, limit_of, limit_within, page_within
+from api.http.routes import Routes
 from api.http.schemas import KeyHosts
 from api.leaderboard.parameters import After, First, Last, PageSize, ProductId
 from api.leaderboard.period_boards import BOARDS_PATH, NO_PERIOD, Asked, BoardAnswers
@@ -27,7 +28,7 @@ _NOT_FOUND: Final = {"description": "No such board, or no boards of such a perio
 _INVALID: Final = {"description": "An id, a limit, a range or a period that cannot be"}
 
 
-def board_routes(serving: Serving, served: ServedStore, boards: BoardAnswers, limits: Limits) -> APIRouter:
+def board_routes(serving: Serving, served: ServedStore, boards: BoardAnswers, limits: Limits) -> Routes:
     """Return the routes below `/leaderboard`, and `/hosts/{productId}`.
 
     Args:
@@ -36,8 +37,8 @@ def board_routes(serving: Serving, served: ServedStore, boards: BoardAnswers, li
         boards: what answers for them, of whichever period.
         limits: of a board's entries.
     """
-    router = APIRouter()
-    router.include_router(_boards(serving, boards, limits))
+    router = Routes()
+    router.add(_boards(serving, boards, limits))
 
     @router.get(
         "/hosts/{productId}",
@@ -52,8 +53,8 @@ def board_routes(serving: Serving, served: ServedStore, boards: BoardAnswers, li
     return router
 
 
-def _boards(serving: Serving, boards: BoardAnswers, limits: Limits) -> APIRouter:
-    router = APIRouter(prefix=BOARDS_PATH, tags=["leaderboard"], responses={400: _INVALID, 503: UNAVAILABLE})
+def _boards(serving: Serving, boards: BoardAnswers, limits: Limits) -> Routes:
+    router = Routes(prefix=BOARDS_PATH, tags=["leaderboard"], responses={400: _INVALID, 503: UNAVAILABLE})
     limit_parameter, default_limit = limit_of(limits, "a board"), limits.default
     AskedFor = Annotated[Asked, boards.demanded]  # noqa: N806  # a type, of these boards
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from fastapi import APIRouter
-
 from api.components import Components
 from api.http.openapi import model_name
+from api.http.routes import Routes
 from api.http.schemas import (
     Column,
     DeclaredStore,
@@ -34,13 +33,13 @@ _OF_WINDOW: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 
 
-def topology_routes(components: Components) -> APIRouter:
+def topology_routes(components: Components) -> Routes:
     """Return the route `/topology`.
 
     Args:
         components: what the instance answers with.
     """
-    router = APIRouter(tags=["operations"])
+    router = Routes(tags=["operations"])
     facts = facts_of(components.topology, components.description.flows)
 
     @router.get(

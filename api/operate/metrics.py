@@ -17,13 +17,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Final, TypeVar
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 from prometheus_client import CollectorRegistry, GCCollector, ProcessCollector
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from api.cluster.peers import Peers
+from api.http.routes import Routes
 from api.http.traffic import Traffic
 from api.operate.metric_names import MetricNames
 from api.serving import Serving
@@ -42,7 +43,7 @@ _END: Final = b"# EOF\n"
 _ROLES: Final[tuple[Role, ...]] = ("active", "standby")
 
 
-def metrics_routes(serving: Serving, names: MetricNames, version: str) -> APIRouter:
+def metrics_routes(serving: Serving, names: MetricNames, version: str) -> Routes:
     """Return the route `/metrics`.
 
     Args:
@@ -55,7 +56,7 @@ def metrics_routes(serving: Serving, names: MetricNames, version: str) -> APIRou
     registry.register(InstanceCollector(serving, names, version))
     ProcessCollector(registry=registry)
     GCCollector(registry=registry)
-    router = APIRouter(tags=["operations"])
+    router = Routes(tags=["operations"])
 
     @router.get(
         "/metrics",

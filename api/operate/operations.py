@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from typing import Final
 
-from fastapi import APIRouter
-
 from api.components import Components
 from api.http.errors import NotReady
+from api.http.routes import Routes
 from api.http.schemas import Health, Host
 
 _NOT_READY: Final = {"description": "The instance should get no traffic yet; `detail` says why"}
 
 
-def operation_routes(components: Components) -> APIRouter:
+def operation_routes(components: Components) -> Routes:
     """Return the routes `/hosts` and `/health`.
 
     Args:
         components: what the instance answers with.
     """
-    router = APIRouter(tags=["operations"])
+    router = Routes(tags=["operations"])
 
     @router.get(
         "/hosts", operation_id="listHosts", summary="Every instance and its tasks", response_model_exclude_none=True

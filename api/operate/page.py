@@ -13,10 +13,11 @@ from pathlib import Path
 from string import Template
 from typing import Final
 
-from fastapi import APIRouter, HTTPException, Request, Response
+from fastapi import HTTPException, Request, Response
 
 from api.components import Components
 from api.http.answers import Answer, Headers
+from api.http.routes import Routes
 from api.own import Page
 from api.serving import Serving
 from runtime import diagram
@@ -56,13 +57,13 @@ class Pages:
         self._answers = {name: _answer(name, text) for name, text in _texts(components, own)}
         self.paths = frozenset(f"/page/{name}" for name in self._answers if name not in _WHOLE)
 
-    def routes(self, serving: Serving) -> APIRouter:
+    def routes(self, serving: Serving) -> Routes:
         """Return the routes `/`, `/docs` and those of their files.
 
         Args:
             serving: what the application answers from.
         """
-        router = APIRouter(include_in_schema=False)
+        router = Routes(include_in_schema=False)
 
         @router.get("/")
         async def page(request: Request) -> Response:

@@ -11,13 +11,14 @@ from collections.abc import Callable
 from http import HTTPStatus
 from typing import Annotated, NamedTuple
 
-from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
+from fastapi import Depends, HTTPException, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from api.cluster.router import UNREADABLE
 from api.http.answers import PARTITIONS, POSITIONS, SERVED_BY, Answer, is_hop, unmet
 from api.http.errors import InvalidRequest, NoSuchStore, PartitionsUnavailable, problem
 from api.http.parameters import HowMany
+from api.http.routes import Routes
 from api.live.event_stream import LINES_TYPE, Words
 from api.live.events import EventStream
 from api.live.feeds import Feeds, Scope
@@ -139,14 +140,14 @@ class _Parts:
         return Answer(200, headers, part).to_response()
 
 
-def internal_routes(serving: Serving) -> APIRouter:
+def internal_routes(serving: Serving) -> Routes:
     """Return the routes below `/internal`.
 
     Args:
         serving: what the application answers from.
     """
     serving.components.stopping.tell(serving.components.followed.end)
-    router = APIRouter(prefix="/internal", include_in_schema=False, dependencies=[Depends(_only_peers)])
+    router = Routes(prefix="/internal", include_in_schema=False, dependencies=[Depends(_only_peers)])
     address = str(serving.components.host)
     every = {served.view.name: served for served in (*serving.stores.values(), *serving.rankings.values())}
     stores = {name: _Parts(served, address) for name, served in every.items()}

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final
 from urllib.parse import quote, urlencode
 
-from fastapi import APIRouter, HTTPException, Path, Query, Request, Response
+from fastapi import HTTPException, Path, Query, Request, Response
 from pydantic import BeforeValidator, WithJsonSchema
 
 from api.http.answers import is_hop
@@ -26,6 +26,7 @@ from api.http.parameters import (
     page_within,
     parser_of,
 )
+from api.http.routes import Routes
 from api.http.schemas import KeyHosts, StoreFacts
 from api.live.event_stream import Words
 from api.live.events import HOW_IT_GOES_ON, described_stream, stream_for
@@ -119,13 +120,13 @@ class _ServedRoutes:
             return None
 
 
-def store_routes(serving: Serving) -> tuple[APIRouter, list[OneRow]]:
+def store_routes(serving: Serving) -> tuple[Routes, list[OneRow]]:
     """Return the routes below `/stores`, and what answers those of one row.
 
     Args:
         serving: what the application answers from.
     """
-    router = APIRouter(tags=["stores"], route_class=KeyRoute)
+    router = Routes(tags=["stores"], route_class=KeyRoute)
     stores = {name: _ServedRoutes(served) for name, served in serving.stores.items()}
 
     @router.get("/stores", operation_id="listStores", summary="Every store of the topology")
@@ -134,7 +135,7 @@ def store_routes(serving: Serving) -> tuple[APIRouter, list[OneRow]]:
         return list(await asyncio.gather(*(store.facts(hop=hop) for store in stores.values())))
 
     for store in stores.values():
-        router.include_router(_routes_of(store, serving))
+        router.add(_routes_of(store, serving))
 
     @router.get("/stores/{store}", include_in_schema=False)
     @router.get("/stores/{store}/{rest:path}", include_in_schema=False)
@@ -146,10 +147,10 @@ def store_routes(serving: Serving) -> tuple[APIRouter, list[OneRow]]:
     return router, [store.row for store in stores.values()]
 
 
-def _routes_of(of: _ServedRoutes, serving: Serving) -> APIRouter:
+def _routes_of(of: _ServedRoutes, serving: Serving) -> Routes:
     """Return the routes of one store."""
     store, limits = of.served.store, of.served.store.limits
-    router = APIRouter(prefix=of.path, route_class=KeyRoute)
+    router = Routes(prefix=of.path, tags=["stores"], route_class=KeyRoute)
     limit_parameter, default_limit = limit_of(limits, "a row"), None if limits is None else limits.default
     is_key = BeforeValidator(parser_of(store.key.type))
     schema = WithJsonSchema(store.key.type.key_schema)

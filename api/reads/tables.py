@@ -3,7 +3,7 @@
 # Annotations are read as they stand: those of a table's parameters are made when its routes are.
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, HTTPException, Path, Request, Response
+from fastapi import HTTPException, Path, Request, Response
 from pydantic import BeforeValidator, WithJsonSchema
 
 from api.http.answers import JSON_TYPE, SERVED_BY, STORE_LAG, Answer
@@ -11,6 +11,7 @@ from api.http.errors import NoSuchRow, NoSuchTable, TableUnavailable
 from api.http.key_route import KeyRoute
 from api.http.openapi import operation_id
 from api.http.parameters import parser_of
+from api.http.routes import Routes
 from api.http.schemas import TableCount
 from api.operate.declared import key_column, table_columns, table_schema
 from api.operate.examples import example_of, example_table_row
@@ -85,13 +86,13 @@ class _Answers:
         return [JSON_TYPE, self._served_by, (STORE_LAG, b"%d" % self.view.lag())]
 
 
-def table_routes(serving: Serving) -> APIRouter:
+def table_routes(serving: Serving) -> Routes:
     """Return the routes below `/tables`.
 
     Args:
         serving: what the application answers from.
     """
-    router = APIRouter(tags=["tables"], route_class=KeyRoute)
+    router = Routes(tags=["tables"], route_class=KeyRoute)
     address = str(serving.components.host)
     views = serving.components.tables
     tables = {table.topic: _Answers(views[table.topic], address) for table in serving.components.topology.tables}
@@ -101,7 +102,7 @@ def table_routes(serving: Serving) -> APIRouter:
         return [await table.facts() for table in tables.values()]
 
     for table in tables.values():
-        router.include_router(_routes_of(table, serving))
+        router.add(_routes_of(table, serving))
 
     @router.get("/tables/{table}", include_in_schema=False)
     @router.get("/tables/{table}/{rest:path}", include_in_schema=False)
@@ -113,10 +114,10 @@ def table_routes(serving: Serving) -> APIRouter:
     return router
 
 
-def _routes_of(of: _Answers, serving: Serving) -> APIRouter:
+def _routes_of(of: _Answers, serving: Serving) -> Routes:
     """Return the routes of one table."""
     table, path = of.table, f"/tables/{of.table.topic}"
-    router = APIRouter(prefix=path, route_class=KeyRoute)
+    router = Routes(prefix=path, tags=["tables"], route_class=KeyRoute)
     key_example = example_of(key_column(table.key))
 
     @router.get(

@@ -9,10 +9,13 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
+from fastapi import APIRouter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from api.own import Own
 from runtime.cluster.host_metadata import HostInfo
+from tests.drivers.cluster import Cluster
 from tests.drivers.fake_view import board_of
 from tests.drivers.http_instance import app_alone, exchange, free_host, serving
 
@@ -252,3 +255,18 @@ def test_what_a_request_says_of_those_before_it_decides_nothing(instance: HostIn
         answer = httpx.get(url, headers={name: "/internal/stores/leader-boards/count"}, trust_env=False, timeout=60)
         assert answer.content == plain.content
         assert answer.headers.get("x-served-by") == plain.headers["x-served-by"] == str(instance)
+
+
+@pytest.mark.parametrize(
+    ("path", "status"), [("?n=3", 200), ("?n=1&n=2", 400), ("?n=%ff", 400), ("?x=1&x=2", 200)], ids=str
+)
+async def test_routes_of_one_s_own_take_what_can_be_read_in_one_way_alone(path: str, status: int) -> None:
+    outer, inner = APIRouter(), APIRouter(prefix="/own")
+
+    @inner.get("/number")
+    async def number(n: str = "0") -> str:
+        return n
+
+    outer.include_router(inner)
+    cluster = Cluster({}, size=1, own=lambda _: Own(routers=[outer]))
+    assert (await cluster.get(f"/own/number{path}")).status_code == status
