@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import Final
 
 from api.cluster.down_hosts import DownHosts
-from api.cluster.routing import Local, Remote, Route, Unavailable, decide
+from api.cluster.routing import LOCAL, Local, Remote, Route, Unavailable, decide, is_asked_first
 from runtime.cluster.host_metadata import ClusterMap, HostInfo
-from runtime.serving.view import PartitionStatus, View
+from runtime.copies.status import CopyStatus
+from runtime.serving.view import View
 
 UNREADABLE: Final = "its store cannot be read now"
 
@@ -37,7 +38,7 @@ class Router:
         self._down = down
         self._nearest = nearest
 
-    def route(self, partition: int, status: PartitionStatus, *, hop: bool) -> Route:
+    def route(self, partition: int, status: CopyStatus, *, hop: bool) -> Route:
         """Return who answers for `partition`.
 
         Args:
@@ -47,10 +48,13 @@ class Router:
         """
         if not self._view.partition_count:
             return Unavailable(f"{self.here} does not know the partitions yet")
+        if is_asked_first(status, hop=hop, nearest=self._nearest):
+            # As most are: the map and the hosts that are down say nothing else.
+            return LOCAL
         avoided = self._down.avoided()
         return decide(partition, status, self.cluster(), self.here, avoided, hop=hop, nearest=self._nearest)
 
-    def elsewhere(self, partition: int, status: PartitionStatus, *, hop: bool) -> Remote | Unavailable:
+    def elsewhere(self, partition: int, status: CopyStatus, *, hop: bool) -> Remote | Unavailable:
         """Return who answers when this instance's copy of `partition` cannot be read; arguments as for `route`."""
         route = self.route(partition, status._replace(can_answer=False, reason=UNREADABLE), hop=hop)
         assert not isinstance(route, Local), "a copy that cannot answer is not asked"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from runtime.cluster.host_metadata import ClusterMap, HostInfo
-from runtime.serving.view import PartitionStatus
+from runtime.copies.status import CopyStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +36,17 @@ class Unavailable:
 
 Route = Local | Remote | Unavailable
 
-_LOCAL = Local()
+LOCAL: Final = Local()
+
+
+def is_asked_first(status: CopyStatus, *, hop: bool, nearest: bool) -> bool:
+    """Return whether this instance's copy answers whoever else holds one; arguments as for `decide`."""
+    return status.can_answer and (hop or status.role == "active" or (nearest and status.is_current))
 
 
 def decide(
     partition: int,
-    status: PartitionStatus,
+    status: CopyStatus,
     cluster: ClusterMap,
     here: HostInfo,
     down: frozenset[HostInfo],
@@ -59,8 +65,8 @@ def decide(
         hop: whether another instance has forwarded the request here; it is not forwarded again then.
         nearest: whether a current copy here answers before the active one elsewhere.
     """
-    if status.can_answer and (hop or status.role == "active" or (nearest and status.is_current)):
-        return _LOCAL
+    if is_asked_first(status, hop=hop, nearest=nearest):
+        return LOCAL
     if hop:
         return Unavailable(f"{here} cannot answer: {status.reason or 'it holds no copy'}")
     order = _holders(partition, status, cluster, here)
@@ -71,10 +77,10 @@ def decide(
     if here not in order:
         return Remote(tuple(order), then_local=False)
     before = order[: order.index(here)]
-    return Remote(tuple(before), then_local=True) if before else _LOCAL
+    return Remote(tuple(before), then_local=True) if before else LOCAL
 
 
-def _holders(partition: int, status: PartitionStatus, cluster: ClusterMap, here: HostInfo) -> list[HostInfo]:
+def _holders(partition: int, status: CopyStatus, cluster: ClusterMap, here: HostInfo) -> list[HostInfo]:
     key = cluster.key_metadata(partition)
     others = [host for host in (key.active, *key.standbys) if host is not None and host != here]
     if not status.can_answer:

@@ -71,8 +71,12 @@ def unmet(answer: Answer, reason: str) -> Answer:
 
 def header(headers: Headers, name: bytes) -> bytes | None:
     """Return a request header, its lines joined as RFC 9110 section 5.2 says, or None."""
-    values = [value for key, value in headers if key == name]
-    return b", ".join(values) if values else None
+    found = None
+    # A loop: this is done for every request, some times.
+    for key, value in headers:
+        if key == name:
+            found = value if found is None else b"%b, %b" % (found, value)
+    return found
 
 
 def is_hop(headers: Headers) -> bool:

@@ -28,9 +28,9 @@ from api.http.routes import Routes
 from api.http.traffic import Traffic
 from api.operate.metric_names import MetricNames
 from api.serving import Serving
+from runtime.copies.status import Role
 from runtime.histogram import Histogram
 from runtime.measures import Measures
-from runtime.serving.view import Role
 from runtime.stream.freshness import Freshness
 from runtime.stream.status import StreamState, StreamStatus
 

@@ -17,9 +17,10 @@ from api.http.answers import PARTITIONS, POSITIONS
 from api.reads.demand import ANY, Demand, reached_among, status_among_many
 from api.reads.told import Told
 from runtime.cluster.host_metadata import HostInfo
+from runtime.copies.status import CopyStatus
 from runtime.errors import StateUnusable
 from runtime.serving.position import Position
-from runtime.serving.view import PartitionStatus, View
+from runtime.serving.view import View
 
 logger = logging.getLogger(__name__)
 
@@ -227,7 +228,7 @@ class Collector:
     def _route(self, partition: int, demand: Demand, *, hop: bool) -> Route:
         return self._router.route(partition, self._status(partition, demand), hop=hop)
 
-    def _status(self, partition: int, demand: Demand) -> PartitionStatus:
+    def _status(self, partition: int, demand: Demand) -> CopyStatus:
         return status_among_many(self._view, partition, demand)
 
 

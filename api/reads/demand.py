@@ -14,9 +14,10 @@ from pydantic_core import PydanticCustomError
 
 from api.http.errors import InvalidRequest
 from api.http.parameters import HowMany
+from runtime.copies.status import CopyStatus
 from runtime.records import ID_MAX
 from runtime.serving.position import Position
-from runtime.serving.view import PartitionStatus, View
+from runtime.serving.view import View
 
 WITHIN_S: Final = 0.8
 """How long a copy may take to come to a position; peers wait for its answer for as much longer."""
@@ -97,7 +98,7 @@ class Demand(NamedTuple):
         given = {name: value for name, value in said.items() if value is not None}
         return f"&{urlencode(given)}" if given else ""
 
-    def lack(self, partition: int, status: PartitionStatus) -> str:
+    def lack(self, partition: int, status: CopyStatus) -> str:
         """Return what a copy lacks of it, for people; empty when it lacks nothing.
 
         Args:
@@ -116,7 +117,7 @@ class Demand(NamedTuple):
         missing = self.position.offset - status.position
         return f"its copy is {missing} records before the position" if missing > 0 else ""
 
-    def among_many(self, partition: int, status: PartitionStatus) -> Demand:
+    def among_many(self, partition: int, status: CopyStatus) -> Demand:
         """Return what of it concerns one of several partitions: the position of another one says nothing of this one.
 
         Args:
@@ -128,7 +129,7 @@ class Demand(NamedTuple):
             return self
         return self._replace(position=None)
 
-    def may_be_met(self, status: PartitionStatus) -> bool:
+    def may_be_met(self, status: CopyStatus) -> bool:
         """Return whether a copy that lacks something may have it in a moment."""
         return self.position is not None and status.can_answer and (status.role == "active" or not self.active)
 
@@ -137,14 +138,14 @@ ANY: Final = Demand()
 """Any copy will do that can answer."""
 
 
-def as_demanded(demand: Demand, partition: int, status: PartitionStatus) -> PartitionStatus:
+def as_demanded(demand: Demand, partition: int, status: CopyStatus) -> CopyStatus:
     """Return the status of a copy, which cannot answer when it lacks something of what is demanded."""
     if demand is ANY or not status.can_answer or not (lack := demand.lack(partition, status)):
         return status
     return status._replace(can_answer=False, reason=lack)
 
 
-def status_among_many(view: View, partition: int, demand: Demand) -> PartitionStatus:
+def status_among_many(view: View, partition: int, demand: Demand) -> CopyStatus:
     """Return the status of one of several copies that are asked at a time; see `as_demanded` and `among_many`."""
     status = view.status(partition)
     return as_demanded(demand.among_many(partition, status), partition, status)
@@ -156,7 +157,7 @@ async def reached_among(view: View, partitions: Container[int], demand: Demand) 
         await reached(view, demand.position.partition, demand)
 
 
-async def reached(view: View, partition: int, demand: Demand) -> PartitionStatus:
+async def reached(view: View, partition: int, demand: Demand) -> CopyStatus:
     """Return the status of this instance's copy, as `as_demanded`, once it lacks nothing, or after a moment."""
     deadline_s = time.monotonic() + WITHIN_S
     while True:

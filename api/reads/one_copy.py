@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from api.cluster.connections import Reply
 from api.cluster.peers import NoReply, Peers
@@ -15,15 +15,30 @@ from api.http.errors import PartitionsUnavailable, problem
 from api.reads.demand import ANY, WITHIN_S, Demand, as_demanded, reached
 from api.reads.told import Told
 from runtime.cluster.host_metadata import HostInfo
+from runtime.copies.status import CopyStatus
 from runtime.errors import Fix, StateUnusable
 from runtime.serving.position import Position
-from runtime.serving.view import PartitionStatus, Rendered, View
+from runtime.serving.view import Rendered, View
 
 logger = logging.getLogger(__name__)
 
 _PASSED_ON: Final = (b"content-type", b"etag", b"link", SERVED_BY, STORE_ROLE, STORE_LAG, STORE_POSITION)
 _SHORT: Final = 512
 """A path with a query of so many characters goes ahead of answers: many of them fit into what a peer reads at once."""
+
+
+class _OfCopy(NamedTuple):
+    """What an answer tells of the copy that it is from.
+
+    Attributes:
+        of: the status that it tells of, but for whether the copy can answer.
+        position: how far the copy has read; None while its topic is not known.
+        headers: the instance, the role, the lag, and the position.
+    """
+
+    of: tuple[object, ...]
+    position: Position | None
+    headers: Headers
 
 
 class OneCopy(ABC):
@@ -46,7 +61,7 @@ class OneCopy(ABC):
         self._peers = peers
         self._told = told
         self._served_by = (SERVED_BY, str(router.here).encode())
-        self._positions: dict[int, tuple[Position, bytes]] = {}
+        self._last: dict[int, _OfCopy] = {}
 
     @abstractmethod
     def _partition_for(self, key: Any) -> int:
@@ -75,7 +90,7 @@ class OneCopy(ABC):
     def _none(self, key: Any, what: Any) -> Fix:
         """Return the problem that there is nothing."""
 
-    def _status(self, key: Any, partition: int) -> PartitionStatus:  # noqa: ARG002  # of most keys it is the copy's
+    def _status(self, key: Any, partition: int) -> CopyStatus:  # noqa: ARG002  # of most keys it is the copy's
         """Return what this instance can say about a key."""
         return self._view.status(partition)
 
@@ -174,36 +189,35 @@ class OneCopy(ABC):
         longer_s = 0.0 if demand is ANY else WITHIN_S
         return await self._peers.forward(hosts, target, longer_s=longer_s, at_once=demand is ANY and is_short)
 
-    def _position(self, partition: int, status: PartitionStatus) -> Headers:
-        """Return the header that tells how far the copy has read; the same for all reads until it reads on."""
-        if not status.topic_id:
-            return []
-        position, text = self._positions.get(partition, (None, b""))
-        now = Position(status.topic_id, partition, status.position)
-        if position != now:
-            text = now.text(self.store).encode()
-            self._positions[partition] = now, text
-        self._told.at(now)
-        return [(STORE_POSITION, text)]
+    def _of_copy(self, partition: int, status: CopyStatus) -> _OfCopy:
+        """Return what tells of the copy beside a row: the same for all reads until it reads on."""
+        last = self._last.get(partition)
+        if last is None or last.of != status[1:]:
+            last = self._last[partition] = self._told_of(partition, status)
+        return last
 
-    def _local(self, key: Any, what: Any, partition: int, status: PartitionStatus) -> Answer | None:
+    def _told_of(self, partition: int, status: CopyStatus) -> _OfCopy:
+        headers = [self._served_by, (STORE_ROLE, status.role.encode()), (STORE_LAG, b"%d" % status.lag)]
+        if not status.topic_id:
+            return _OfCopy(status[1:], None, headers)
+        position = Position(status.topic_id, partition, status.position)
+        return _OfCopy(status[1:], position, [*headers, (STORE_POSITION, position.text(self.store).encode())])
+
+    def _local(self, key: Any, what: Any, partition: int, status: CopyStatus) -> Answer | None:
         """Return what this instance's copy says, or None when it cannot be read."""
         try:
             rendered, further = self._read(key, what)
         except StateUnusable as error:
             logger.warning("%s of %s could not be read: %s", self._path_of(key, what), self.store, error)
             return None
-        store: Headers = [
-            self._served_by,
-            (STORE_ROLE, status.role.encode()),
-            (STORE_LAG, b"%d" % status.lag),
-            *self._position(partition, status),
-        ]
+        of_copy = self._of_copy(partition, status)
+        if of_copy.position is not None:
+            self._told.at(of_copy.position)
         if rendered is None:
             missing = problem(self._none(key, what), self._path_of(key, what))
-            return Answer(missing.status, missing.headers + store, missing.body)
+            return Answer(missing.status, missing.headers + of_copy.headers, missing.body)
         etag = rendered.etag.encode()
-        return Answer(200, [JSON_TYPE, (b"etag", etag), *further, *store], rendered.body, etag)
+        return Answer(200, [JSON_TYPE, (b"etag", etag), *further, *of_copy.headers], rendered.body, etag)
 
     def _unavailable(self, key: Any, what: Any, partition: int, reason: str) -> Answer:
         return problem(PartitionsUnavailable({partition: reason}), self._path_of(key, what))

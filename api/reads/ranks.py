@@ -18,10 +18,11 @@ from api.http.answers import Headers
 from api.http.errors import InvalidRequest
 from api.reads.one_copy import OneCopy
 from api.reads.told import Told
+from runtime.copies.status import CopyStatus
 from runtime.errors import Fix
 from runtime.keys import KeyPair, KeyValue
 from runtime.serving.ranked_view import RankedView
-from runtime.serving.view import PartitionStatus, Rendered, tagged
+from runtime.serving.view import Rendered, tagged
 
 _CHECK_BYTES: Final = 4
 _LONGEST: Final = 128
@@ -186,7 +187,7 @@ class Ranks(OneCopy):
     def _partition_for(self, key: KeyValue) -> int:
         return self._view.partition_for(KeyPair(key, 0))
 
-    def _status(self, key: KeyValue, partition: int) -> PartitionStatus:
+    def _status(self, key: KeyValue, partition: int) -> CopyStatus:
         status = self._view.status(partition)
         if status.can_answer and (reason := self._ranked.why_not_made(key)):
             return status._replace(can_answer=False, reason=reason)

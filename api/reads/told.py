@@ -13,8 +13,9 @@ from collections.abc import Iterable
 from typing import Final
 
 from api.cluster.connections import Reply
+from runtime.copies.status import CopyStatus
 from runtime.serving.position import Position
-from runtime.serving.view import PartitionStatus, View
+from runtime.serving.view import View
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +48,7 @@ class Told:
         if held is None or held.topic_id != position.topic_id or held.offset < position.offset:
             self._highest[position.partition] = position
 
-    def is_ahead(self, partition: int, status: PartitionStatus) -> bool:
+    def is_ahead(self, partition: int, status: CopyStatus) -> bool:
         """Return whether this instance's copy answers, and is not as far as an answer that was given before.
 
         Args:

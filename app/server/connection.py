@@ -200,16 +200,16 @@ class Connection(HttpToolsProtocol):
         while self._asked is not None:
             (cycle, app), self._asked = self._asked, None
             answer = self._at_once(cycle.scope) if self._at_once is not None and not cycle.more_body else None
-            if answer is not None and sent_at_once(
-                cycle, answer.status, answer.sent_headers(), answer.body, unsent.append
-            ):
+            write = unsent.append if unsent or self.pipeline else self.transport.write
+            if answer is not None and sent_at_once(cycle, answer.status, answer.sent_headers(), answer.body, write):
                 # After each write it is noticed when the client is slow to take its answers.
                 if len(unsent) >= _WRITTEN_TOGETHER or len(answer.body) > _WRITTEN_ALONE_BYTES:
                     self._write(unsent)
                 continue
             self._write(unsent)
             self._start_task(cycle, app if answer is None else _of(answer))
-        self._write(unsent)
+        if unsent:
+            self._write(unsent)
 
     def _write(self, unsent: list[bytes]) -> None:
         if len(unsent) == 1:

@@ -103,8 +103,7 @@ def sent_at_once(cycle: Any, status: int, headers: Headers, body: bytes, write: 
     # What uvicorn does at the end of an answer.
     cycle.waiting_for_100_continue = False
     cycle.response_started = cycle.response_complete = True
-    of_server = b"".join(b"%b: %b\r\n" % header for header in cycle.default_headers)
-    head = (STATUS_LINE[status], of_server, lines)
+    head = (STATUS_LINE[status], _of_server(tuple(cycle.default_headers)), lines)
     if len(body) <= _JOINED_BYTES:
         write(b"".join((*head, body)))
     else:
@@ -119,6 +118,12 @@ def sent_at_once(cycle: Any, status: int, headers: Headers, body: bytes, write: 
 def _tells_its_length(start: Message) -> bool:
     headers = start.get("headers") or [(b"", b"")]
     return start["status"] == _NOT_MODIFIED or bool(headers[0][0] == _LENGTH)
+
+
+@lru_cache(maxsize=8)
+def _of_server(headers: tuple[tuple[bytes, bytes], ...]) -> bytes:
+    """Return what the server says in every answer as it is sent: the same for a second, as the date is."""
+    return b"".join(b"%b: %b\r\n" % header for header in headers)
 
 
 @lru_cache(maxsize=2048)

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from runtime.copies.listener import Listener
 from runtime.copies.result_copies import ResultCopies
-from runtime.copies.status import CopyStatus
+from runtime.copies.status import CopyStatus, Role
 from runtime.copies.store_copy import Shared, StoreCopy, UnusableRecords
 from runtime.copies.table_copies import TableCopies
 from runtime.declaration import Store, Table, Topology
@@ -192,6 +192,7 @@ class Copies:
         """Return how far a store's copy of `partition` is; also for one that this instance does not hold."""
         held = self.results[store]
         copy = held.copies.get(partition)
+        role: Role = "active" if partition in self.active else "standby"
         lag = copy.lag if copy else 0
         # Asked for with every read: what takes a look at all tables was found out when something progressed.
         can_answer = partition in held.ready
@@ -201,18 +202,14 @@ class Copies:
         # A table without a topic has nothing that could be read.
         lag_is_known = end_is_known and (self._tables_were_read or bool(self._missing))
         if copy is None:
-            return CopyStatus(can_answer, caught_up, lag, reason, lag_is_known=lag_is_known)
+            return CopyStatus(can_answer, role, lag, reason, caught_up=caught_up, lag_is_known=lag_is_known)
         since_ms = self._now_ms() - _CURRENT_FOR_MS
+        is_current = can_answer and copy.current_at_ms >= since_ms and self._tables_current_at_ms >= since_ms
+        is_followed = copy.told_at_ms >= since_ms
+        topic_id = copy.fill.topic_id if copy.fill else ""
+        # By place: one is made for every read.
         return CopyStatus(
-            can_answer,
-            caught_up,
-            lag,
-            reason,
-            copy.position,
-            lag_is_known,
-            is_current=can_answer and min(copy.current_at_ms, self._tables_current_at_ms) >= since_ms,
-            is_followed=copy.told_at_ms >= since_ms,
-            topic_id=copy.fill.topic_id if copy.fill else "",
+            can_answer, role, lag, reason, copy.position, is_current, is_followed, topic_id, caught_up, lag_is_known
         )
 
     def table_reason(self, topic: str) -> str:
@@ -229,6 +226,7 @@ class Copies:
         each = [self.status(store, partition) for store in self.results]
         return CopyStatus(
             can_answer=all(status.can_answer for status in each),
+            role=each[0].role,
             caught_up=all(status.caught_up for status in each),
             lag=sum(status.lag for status in each),
             reason=next((status.reason for status in each if status.reason), ""),

@@ -7,10 +7,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from runtime.copies.copies import Copies
+from runtime.copies.status import CopyStatus
 from runtime.declaration import Row, Store
 from runtime.keys import KeyType, KeyValue
 from runtime.results import Result
-from runtime.serving.view import PartitionStatus, Range, Role, View, Watcher
+from runtime.serving.view import Range, View, Watcher
 from runtime.stores.protocol import StateStore
 from runtime.windows import WINDOW_END, WINDOW_START, time_text
 
@@ -51,19 +52,8 @@ class LocalView(View):
         owner = key if store.window is None else key.key
         return store.partition_for(owner, self._held.partition_count or 1)
 
-    def status(self, partition: int) -> PartitionStatus:
-        copy = self._copies.status(self.store.name, partition)
-        role: Role = "active" if partition in self._copies.active else "standby"
-        return PartitionStatus(
-            copy.can_answer,
-            role,
-            copy.lag,
-            copy.reason,
-            copy.position,
-            copy.is_current,
-            copy.is_followed,
-            copy.topic_id,
-        )
+    def status(self, partition: int) -> CopyStatus:
+        return self._copies.status(self.store.name, partition)
 
     def opened(self, partition: int) -> StateStore | None:
         """Return the store of a partition, None when it is not held."""

@@ -17,10 +17,11 @@ from heapq import merge
 from itertools import chain
 from typing import Final
 
+from runtime.copies.status import CopyStatus
 from runtime.keys import KeyPair, KeyType, KeyValue
 from runtime.serving.local_view import LocalView
 from runtime.serving.orders import bounds
-from runtime.serving.view import EVERYTHING, Cut, PartitionStatus, Range, Rendered, View, Watcher
+from runtime.serving.view import EVERYTHING, Cut, Range, Rendered, View, Watcher
 
 logger = logging.getLogger(__name__)
 
@@ -80,7 +81,7 @@ class PartView(View):
     def partition_for(self, key: KeyValue) -> int:
         return self._whole.partition_for(KeyPair(key, self._second))
 
-    def status(self, partition: int) -> PartitionStatus:
+    def status(self, partition: int) -> CopyStatus:
         return self._whole.status(partition)
 
     def get(self, key: KeyValue, cut: Cut = None) -> Rendered | None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from hashlib import blake2b
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
+from runtime.copies.status import CopyStatus
 from runtime.declaration import Store
 from runtime.keys import KeyType, KeyValue
-
-Role = Literal["active", "standby"]
 
 Watcher = Callable[[KeyValue | None], None]
 """Told the key whose row may read differently from now on, at whatever limit; None when many may at once, or when a
@@ -79,30 +78,6 @@ def inclusive(key_type: KeyType, first: KeyValue | None, last: KeyValue | None) 
     return Range(first, None if last is None else key_type.following(last))
 
 
-class PartitionStatus(NamedTuple):
-    """What this instance can say about one partition.
-
-    Attributes:
-        can_answer: false while its copy has never been complete; ask another instance then.
-        role: "active" when this instance holds the partition's active task, else "standby".
-        lag: records that the copy is behind the end of its topic partition.
-        reason: why it cannot answer, or what it waits for; empty when it is caught up.
-        position: the offset of the topic partition that its copy reads next; a copy of the same position knows as much.
-        is_current: its copy has all that there was a second ago, as Kafka has said since.
-        is_followed: Kafka has told within the last second where the topic partition ends, so that the lag is true.
-        topic_id: of the topic that its copy is filled from; empty while that is not known.
-    """
-
-    can_answer: bool
-    role: Role
-    lag: int
-    reason: str
-    position: int = 0
-    is_current: bool = False
-    is_followed: bool = False
-    topic_id: str = ""
-
-
 class View(ABC):
     """The rows of one store that this instance has copies of. Everything happens in one event loop.
 
@@ -166,7 +141,7 @@ class View(ABC):
         """Return the partition of a key; 0, which cannot answer then, while the partition count is not known."""
 
     @abstractmethod
-    def status(self, partition: int) -> PartitionStatus:
+    def status(self, partition: int) -> CopyStatus:
         """Return what this instance can say about `partition`, held or not."""
 
     @abstractmethod

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from runtime.copies.status import CopyStatus
 from runtime.keys import KeyType, KeyValue
 from runtime.serving.kept_rows import KeptRows
-from runtime.serving.view import EVERYTHING, Cut, PartitionStatus, Range, Rendered, Span, View, Watcher, tagged
+from runtime.serving.view import EVERYTHING, Cut, Range, Rendered, Span, View, Watcher, tagged
 from runtime.types import FIRST_MS, LAST_MS
 from runtime.windows import WindowKey
 
@@ -54,7 +55,7 @@ class WindowedView(View):
     def partition_for(self, key: KeyValue) -> int:
         return self.store.partition_for(key, self.partition_count or 1)
 
-    def status(self, partition: int) -> PartitionStatus:
+    def status(self, partition: int) -> CopyStatus:
         return self._by_row.status(partition)
 
     def get(self, key: KeyValue, cut: Cut = None) -> Rendered | None:

@@ -6,10 +6,11 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from runtime.copies.status import CopyStatus, Role
 from runtime.declaration import Store
 from runtime.errors import StateUnusable
 from runtime.keys import KeyType, KeyValue
-from runtime.serving.view import Cut, PartitionStatus, Range, Rendered, Role, View, Watcher, tagged
+from runtime.serving.view import Cut, Range, Rendered, View, Watcher, tagged
 
 Entry = dict[str, Any]
 Boards = Mapping[int, list[Entry]]
@@ -17,8 +18,8 @@ Rows = Mapping[Any, Any]
 """Keys with what is shown of them: lists or objects; an empty one is hidden."""
 
 TOPIC_ID = "c5a1f0de-0000-4000-8000-000000000001"
-ABSENT = PartitionStatus(can_answer=False, role="standby", lag=0, reason="it holds no copy")
-RESTORING = PartitionStatus(can_answer=False, role="standby", lag=20, reason="restoring: 20 records to go")
+ABSENT = CopyStatus(can_answer=False, role="standby", lag=0, reason="it holds no copy")
+RESTORING = CopyStatus(can_answer=False, role="standby", lag=20, reason="restoring: 20 records to go")
 
 
 def entry(player_id: int, product_id: int, player_name: str, game_name: str, score: float) -> Entry:
@@ -61,13 +62,13 @@ class FakeView(View):
         self.store = store
         self.shared_rows = rows
         self.partition_count = partition_count
-        self.statuses: dict[int, PartitionStatus] = {}
+        self.statuses: dict[int, CopyStatus] = {}
         self.watchers: list[Watcher] = []
         self.unreadable = False
 
     def hold(self, partitions: Iterable[int], role: Role = "active", lag: int = 0, *, current: bool = False) -> None:
         """Have copies that can answer, and that are followed."""
-        status = PartitionStatus(True, role, lag, "", is_current=current, is_followed=True, topic_id=TOPIC_ID)
+        status = CopyStatus(True, role, lag, "", is_current=current, is_followed=True, topic_id=TOPIC_ID)
         self.statuses |= dict.fromkeys(partitions, status)
 
     @property
@@ -79,7 +80,7 @@ class FakeView(View):
         """Return the partition of a row."""
         return self.store.partition_for(self.store.owner(key), self.partition_count or 1)
 
-    def status(self, partition: int) -> PartitionStatus:
+    def status(self, partition: int) -> CopyStatus:
         """Return what was set, or that there is no copy."""
         return self.statuses.get(partition, ABSENT)
 

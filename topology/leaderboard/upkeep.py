@@ -77,6 +77,7 @@ class LeaderboardUpkeep(Upkeep):
         self._backlog: _Backlog | None = None
         self._surveys = Surveys(care.refresh_s)
         self._floors_age = FloorsAge(care.freshness)
+        self._begun_here = False
         self._check_at_s = math.inf
         self._hiding: Hiding | None = None
 
@@ -118,6 +119,7 @@ class LeaderboardUpkeep(Upkeep):
 
     def begun(self, work: Work, *, anew: bool, goes_on: bool) -> None:
         """Note which generation is worked on; take what has been seen of the events if it has no boards."""
+        self._begun_here = anew
         changes = self._changes()
         self._surveys.works_on(work.generation.number, changes, self._hidden(), anew=anew, goes_on=goes_on)
         look, self._look = self._look, None
@@ -211,7 +213,8 @@ class LeaderboardUpkeep(Upkeep):
         self._hiding = self._hide_on_disk(work, self._hidden(), name)
         uri = work.snapshot_uri(name, _FLOORS)
         if at_once and self._has_floors_of_before(work, name):
-            self._check_at_s = time.monotonic() + _CHECK_AFTER_S
+            # What began here began with a look at all that was published.
+            self._check_at_s = math.inf if self._begun_here else time.monotonic() + _CHECK_AFTER_S
         else:
             self._check_at_s = math.inf
             self._write_floors(work, uri)

@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from api.cluster.routing import Local, Remote, Route, Unavailable, decide
 from runtime.cluster.host_metadata import ClusterMap, HostInfo, HostMetadata
-from runtime.serving.view import PartitionStatus
+from runtime.copies.status import CopyStatus
 
 HERE, B, C, D = (HostInfo(name, 7000) for name in ("here", "b", "c", "d"))
 
-ACTIVE = PartitionStatus(True, "active", 0, "")
-STANDBY = PartitionStatus(True, "standby", 3, "")
-CURRENT = PartitionStatus(True, "standby", 0, "", is_current=True)
-COLD = PartitionStatus(False, "standby", 9, "restoring")
+ACTIVE = CopyStatus(True, "active", 0, "")
+STANDBY = CopyStatus(True, "standby", 3, "")
+CURRENT = CopyStatus(True, "standby", 0, "", is_current=True)
+COLD = CopyStatus(False, "standby", 9, "restoring")
 
 
 def cluster(active: HostInfo | None, *standbys: HostInfo) -> ClusterMap:
@@ -58,13 +58,13 @@ def cluster(active: HostInfo | None, *standbys: HostInfo) -> ClusterMap:
     ],
 )
 def test_the_active_copy_answers_then_the_standbys(
-    status: PartitionStatus, members: ClusterMap, down: set[HostInfo], expected: Route
+    status: CopyStatus, members: ClusterMap, down: set[HostInfo], expected: Route
 ) -> None:
     assert decide(0, status, members, HERE, frozenset(down), hop=False, nearest=True) == expected
 
 
 @pytest.mark.parametrize("status", [ACTIVE, STANDBY])
-def test_a_forwarded_request_is_answered_by_any_copy_here(status: PartitionStatus) -> None:
+def test_a_forwarded_request_is_answered_by_any_copy_here(status: CopyStatus) -> None:
     assert decide(0, status, cluster(B, C), HERE, frozenset(), hop=True, nearest=True) == Local()
 
 
@@ -94,7 +94,7 @@ def test_the_active_copy_answers_before_a_current_one_where_that_is_wanted(membe
 
 @given(statuses, st.none() | hosts, st.frozensets(hosts), st.frozensets(hosts), st.booleans(), st.booleans())
 def test_only_members_are_asked_each_once_and_every_holder_gets_its_turn(
-    status: PartitionStatus,
+    status: CopyStatus,
     active: HostInfo | None,
     standbys: frozenset[HostInfo],
     down: frozenset[HostInfo],

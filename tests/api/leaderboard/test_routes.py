@@ -5,8 +5,8 @@ from __future__ import annotations
 import httpx
 import pytest
 
+from runtime.copies.status import CopyStatus
 from runtime.records import ID_MAX, ID_MIN
-from runtime.serving.view import PartitionStatus
 from tests.drivers.cluster import Cluster
 from tests.drivers.fake_view import RESTORING, Entry, board_of
 
@@ -229,7 +229,7 @@ async def test_while_the_partitions_are_not_known_the_answer_is_to_come_back(alo
 
 
 async def test_the_local_count_waits_for_every_active_copy(alone: Cluster) -> None:
-    alone.views[0].statuses[2] = PartitionStatus(False, "active", 9, "restoring")
+    alone.views[0].statuses[2] = CopyStatus(False, "active", 9, "restoring")
     response = await alone.get("/leaderboard/count/local")
     assert is_problem(response, 503)
     assert response.json()["partitions"] == [2]
