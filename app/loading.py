@@ -39,6 +39,6 @@ def loading() -> Iterator[None]:
         yield
     finally:
         if leave_out:
-            del modules[_UNUSED]
+            modules.pop(_UNUSED, None)
         leave_to_stay()
         gc.enable()

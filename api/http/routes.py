@@ -10,7 +10,7 @@ from api.http.parameters import only_plain
 
 
 class Routes(APIRouter):
-    """Routes that refuse what `only_plain` refuses, and that are added as they are.
+    """Routes that refuse what `only_plain` refuses, and that are added as they are; of a router, nothing else is.
 
     FastAPI makes each route of a router that it includes once more, with the first request: an instance would answer
     that much later.
@@ -23,5 +23,5 @@ class Routes(APIRouter):
         super().__init__(**given | {"dependencies": [Depends(only_plain), *given.get("dependencies", ())]})
 
     def add(self, more: Routes) -> None:
-        """Add routes behind those that there are."""
+        """Add routes behind those that there are, with the prefix and the tags that they were made with."""
         self.routes.extend(more.routes)

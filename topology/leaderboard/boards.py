@@ -205,7 +205,10 @@ def survey(
         *((F.size(name) == kept_of(name, kept)).alias(f"{name}_full") for name in ("pending", "hidden")),
     )
     products = now[1].select(F.col("id").alias("product_id"), F.lit(True).alias("product_exists"))
-    short = F.col("product_exists") & (F.col("kept") >= kept) & (F.col("shown") < depth)
+    is_full = F.col("kept") >= kept
+    short = F.col("product_exists") & is_full & (F.col("shown") < depth)
+    # Of known entries alone: who is pending has no place on a board that becomes full.
+    may_fall_short = F.col("product_exists") & ~is_full & (F.col("gone") > kept - depth)
     row = (
         per_board.join(pending, [*keys])
         .join(products, "product_id", "left")
@@ -218,7 +221,7 @@ def survey(
                 F.sum(F.coalesce(at_risk["pending"], F.lit(0)) + F.coalesce(at_risk["hidden"], F.lit(0))), F.lit(0)
             ).alias("at_risk"),
             F.coalesce(F.sum("hidden_shown"), F.lit(0)).alias("hidden_shown"),
-            F.coalesce(F.sum(F.when(F.col("product_exists"), F.col("gone"))), F.lit(0)).alias("gone"),
+            F.count_if(may_fall_short).alias("may_fall_short"),
         )
         .first()
     )

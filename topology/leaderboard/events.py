@@ -68,8 +68,16 @@ def judge(scores: DataFrame) -> DataFrame:
         timestamp timestamp`. The player of a plain event is null: see `with_player`.
     """
     text = F.col("value").cast("string")
-    # As text first: numbers in quotes are numbers, and what is no number is told apart from what is absent.
-    event = F.when(~F.col("is_plain"), F.from_json("text", _FIELDS, JSON_OPTIONS))
+    # As text first: numbers in quotes are numbers, and what is no number is told apart from what is absent. In one
+    # step, all that the JSON reader tells: Spark compiles no step in which that is, and every event goes through each.
+    event = F.when(
+        ~F.col("is_plain"),
+        F.struct(
+            F.from_json("text", _FIELDS, JSON_OPTIONS).alias("fields"),
+            F.expr(f"NOT too_large AND {is_one_object('text')}").alias("is_one"),
+            F.expr(f"NOT too_large AND {as_map('text')} IS NOT NULL").alias("is_read"),
+        ),
+    )
     place = ("partition", "offset", "timestamp", "too_large")
     texts = scores.select(text.alias("text"), *place[:3], too_large(scores).alias("too_large"))
     seen = texts.select("text", F.coalesce(F.col("text").rlike(_PLAIN_EVENT), F.lit(False)).alias("is_plain"), *place)
@@ -77,9 +85,11 @@ def judge(scores: DataFrame) -> DataFrame:
     fields = read.select(
         "text",
         "is_plain",
-        _either("score", "double", number(F.col("event.score"))),
-        _either("product_id", "bigint", integer(F.col("event.product_id"))),
-        integer(F.col("event.player_id")).alias("player_id"),
+        _either("score", "double", number(F.col("event.fields.score"))),
+        _either("product_id", "bigint", integer(F.col("event.fields.product_id"))),
+        integer(F.col("event.fields.player_id")).alias("player_id"),
+        F.col("event.is_one").alias("is_one"),
+        F.col("event.is_read").alias("is_read"),
         *place,
     )
     reason = F.expr(
@@ -88,10 +98,10 @@ def judge(scores: DataFrame) -> DataFrame:
                  WHEN is_plain THEN NULL
                  WHEN text IS NULL OR text = '' THEN '{NO_VALUE}'
                  WHEN NOT is_valid_utf8(text) THEN '{NOT_UTF8}'
-                 WHEN NOT ({is_one_object("text")}) THEN '{NOT_JSON_OBJECT}'
+                 WHEN NOT is_one THEN '{NOT_JSON_OBJECT}'
                  WHEN score IS NOT NULL AND product_id IS NOT NULL AND player_id IS NOT NULL
                       AND abs(score) < double('Infinity') THEN NULL
-                 WHEN {as_map("text")} IS NULL THEN '{NOT_JSON_OBJECT}'
+                 WHEN NOT is_read THEN '{NOT_JSON_OBJECT}'
                  WHEN score IS NULL OR abs(score) = double('Infinity') THEN '{SCORE_REASON}'
                  WHEN product_id IS NULL THEN '{PRODUCT_REASON}'
                  ELSE '{PLAYER_REASON}' END"""

@@ -13,6 +13,8 @@ from topology.leaderboard.moderation import Hidden
 from topology.leaderboard.places import UNCHANGED_WRITTEN
 
 _ENOUGH_SCORES: Final = 1_000
+_FEW_SCORES: Final = 100
+"""So many tell whether newer floors have helped."""
 
 
 class Survey(NamedTuple):
@@ -27,8 +29,8 @@ class Survey(NamedTuple):
             out.
         hidden_lost: entries that fell out of a hidden list, of boards that they may have a place on by now.
         hidden_shown: hidden entries that are hidden no longer, so that they are shown.
-        gone: known entries of existing products whose player does not exist now, or that are hidden: a board that fills
-            up may have no place for others because of them.
+        may_fall_short: boards of existing products that are not full yet, and have so many known entries of who is
+            deleted or hidden that places will be left to fill when they are.
     """
 
     newly_known: int
@@ -38,7 +40,7 @@ class Survey(NamedTuple):
     at_risk: int
     hidden_lost: int = 0
     hidden_shown: int = 0
-    gone: int = 0
+    may_fall_short: int = 0
 
 
 class Changes(NamedTuple):
@@ -98,7 +100,7 @@ class FloorsAge:
         changed, unchanged = self._seen()
         if floors_are_old(changed, unchanged):
             return
-        if changed + unchanged >= _ENOUGH_SCORES:
+        if changed + unchanged >= _FEW_SCORES and not floors_are_old(changed, unchanged, _FEW_SCORES):
             self._enough = _ENOUGH_SCORES
         self.begin()
 
@@ -174,7 +176,7 @@ class Surveys:
         self._surveyed: Changes | None = None
         self._surveyed_at_s = -math.inf
         self._surveyed_events = 0
-        self._apart_are_shown = False
+        self._watches = False
         self._found_nothing = False
         self._reads_all = False
         self._look_again_at_s = math.inf
@@ -204,7 +206,8 @@ class Surveys:
     def reads_all(self) -> bool:
         """Whether to look at all that is published, and not at the last result of each board alone.
 
-        Another query may have written, with other tables, what the one that goes on has in none of its results.
+        The query before may have written, with other tables, what the one that goes on has in none of its results: so
+        it is until nothing is found.
         """
         return self._reads_all
 
@@ -235,10 +238,10 @@ class Surveys:
         """
         if self._now_s() - self._surveyed_at_s < self._every_s:
             return False
-        # Who has come to exist since the snapshot is pending to the query, from the first score on; and scores that are
-        # shown and pending, or hidden to the query, can be pushed out.
-        pending_matter = changes.added > self._in_snapshot.added or self._apart_are_shown
-        may_have_changed = pending_matter and events > self._surveyed_events
+        # Who has come to exist since the snapshot is pending to the query, from the first score on; scores that are
+        # shown and pending, or hidden to the query, can be pushed out; and a board can become full.
+        events_matter = changes.added > self._in_snapshot.added or self._watches
+        may_have_changed = events_matter and events > self._surveyed_events
         return may_have_changed or changes != self._surveyed or self._now_s() >= self._look_again_at_s
 
     def begin(self, changes: Changes, events: int) -> None:
@@ -253,7 +256,7 @@ class Surveys:
             changes: how the tables had changed when it was begun.
             hidden: what was hidden then.
         """
-        self._apart_are_shown = survey.pending_shown + survey.hidden_shown > 0
+        self._watches = survey.pending_shown + survey.hidden_shown + survey.may_fall_short > 0
         may_begin_anew = self._now_s() >= self._may_begin_anew_at_s
         needs_new = survey.short_boards or survey.pending_lost or survey.hidden_lost or survey.at_risk
         if not may_begin_anew and needs_new:
@@ -269,9 +272,8 @@ class Surveys:
             moderated_since=changes.moderated > self._in_snapshot.moderated,
             lifted=ever is None or not (ever.players <= hidden.players and ever.scores <= hidden.scores),
         )
-        self._found_nothing = plan is None and not (needs_new or survey.gone or self._apart_are_shown)
-        if self._found_nothing:
-            self._reads_all = False
+        if plan is None and not needs_new:
+            self._found_nothing, self._reads_all = not self._watches, False
         return plan
 
     def _note(self, surveyed: Changes | None, events: int) -> None:

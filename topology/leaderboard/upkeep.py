@@ -213,7 +213,7 @@ class LeaderboardUpkeep(Upkeep):
         self._hiding = self._hide_on_disk(work, self._hidden(), name)
         uri = work.snapshot_uri(name, _FLOORS)
         if at_once and self._has_floors_of_before(work, name):
-            # What began here began with a look at all that was published.
+            # What began here began with a look at all that was published, if anything was.
             self._check_at_s = math.inf if self._begun_here else time.monotonic() + _CHECK_AFTER_S
         else:
             self._check_at_s = math.inf

@@ -358,7 +358,18 @@ class TestGenerations:
         assert survey(1, 2, 3) == nothing._replace(pending_lost=1)
         # Both that were kept rank above the one that was lost, and fill the board.
         assert survey(1, 2, 3, 4) == nothing._replace(newly_known=2, pending_shown=2, at_risk=2)
-        assert survey(2, 3) == nothing._replace(short_boards=1, pending_lost=1, gone=2)
+        assert survey(2, 3) == nothing._replace(short_boards=1, pending_lost=1)
+
+    @pytest.mark.parametrize(("scores", "falls_short"), [(2, False), (3, True), (4, False)])
+    def test_a_board_that_is_not_full_may_fall_short_by_more_known_entries_of_nobody_than_it_can_spare(
+        self, driver: MakeDriver, scores: int, falls_short: bool
+    ) -> None:
+        boards = driver().boards(numbered(Score(score, 1) for score in range(scores)))
+        latest = published_boards.of_generation(driver().merged(boards), 1, 4)
+        before, now = driver().tables(), driver(players=(2, 3)).tables()
+        survey = published_boards.survey(latest, BOARD_KEY, before, now, depth=2, kept=4)
+        assert (survey.may_fall_short, survey.short_boards) == (falls_short, scores == 4)
+        assert published_boards.survey(latest, BOARD_KEY, before, before, depth=2, kept=4).may_fall_short == 0
 
     def test_pending_scores_that_are_shown_are_at_risk_in_a_full_list_only(self, driver: MakeDriver) -> None:
         scores = numbered([Score(9, 4), Score(8, 5), Score(7, 5)])
@@ -479,7 +490,7 @@ class TestHidden:
 
         nothing = Survey(newly_known=0, short_boards=0, pending_lost=0, pending_shown=0, at_risk=0, hidden_lost=3)
         assert survey(1) == nothing
-        assert survey(1, 2) == nothing._replace(short_boards=1, gone=2)
+        assert survey(1, 2) == nothing._replace(short_boards=1)
         assert survey() == nothing._replace(hidden_lost=0, hidden_shown=20, at_risk=20)
 
 

@@ -75,8 +75,8 @@ def test_of_floors_that_newer_ones_do_not_help_twice_as_many_scores_have_to_be_s
     freshness = Freshness()
     floors = FloorsAge(freshness)
     renewed = []
-    for boards in [100] * 6 + [1_000, 100]:
-        # All of them ties, say; or, of a thousand boards, hardly any.
+    for boards in [100] * 6 + [300, 100]:
+        # All of them ties, say; or, of some hundred boards, hardly any.
         freshness.read += boards
         freshness.unchanged += 100 if boards == 100 else 1
         renewed.append(floors.are_old())
@@ -172,11 +172,15 @@ def test_what_a_survey_found_is_looked_at_again_after_the_next_snapshot(found: S
     assert stream.is_due_after(60)
 
 
-def test_places_that_are_gone_are_looked_after_with_each_snapshot() -> None:
+def test_boards_that_may_fall_short_once_they_are_full_are_looked_at_while_there_are_events() -> None:
     stream = Surveyed()
-    assert stream.finds(NOTHING._replace(gone=1)) is None
-    stream.surveys.snapshot_taken(stream.changes, stream.events)
-    assert stream.is_due_after(60), "a board that was not full may be by now"
+    assert stream.finds(NOTHING._replace(may_fall_short=1)) is None
+    assert not stream.is_due_after(3600)
+    stream.events += 1
+    assert stream.is_due_after(0)
+    assert stream.finds(NOTHING) is None
+    stream.events += 1
+    assert not stream.is_due_after(3600)
 
 
 def test_what_another_query_may_have_written_is_looked_at_until_nothing_is_found() -> None:
