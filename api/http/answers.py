@@ -72,7 +72,7 @@ def unmet(answer: Answer, reason: str) -> Answer:
 def header(headers: Headers, name: bytes) -> bytes | None:
     """Return a request header, its lines joined as RFC 9110 section 5.2 says, or None."""
     found = None
-    # A loop: this is done for every request, some times.
+    # A loop: a list would be made for every request, several times.
     for key, value in headers:
         if key == name:
             found = value if found is None else b"%b, %b" % (found, value)

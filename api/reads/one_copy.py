@@ -191,17 +191,15 @@ class OneCopy(ABC):
 
     def _of_copy(self, partition: int, status: CopyStatus) -> _OfCopy:
         """Return what tells of the copy beside a row: the same for all reads until it reads on."""
-        last = self._last.get(partition)
-        if last is None or last.of != status[1:]:
-            last = self._last[partition] = self._told_of(partition, status)
-        return last
-
-    def _told_of(self, partition: int, status: CopyStatus) -> _OfCopy:
+        last, of = self._last.get(partition), status[1:]
+        if last is not None and last.of == of:
+            return last
         headers = [self._served_by, (STORE_ROLE, status.role.encode()), (STORE_LAG, b"%d" % status.lag)]
-        if not status.topic_id:
-            return _OfCopy(status[1:], None, headers)
-        position = Position(status.topic_id, partition, status.position)
-        return _OfCopy(status[1:], position, [*headers, (STORE_POSITION, position.text(self.store).encode())])
+        position = Position(status.topic_id, partition, status.position) if status.topic_id else None
+        if position is not None:
+            headers.append((STORE_POSITION, position.text(self.store).encode()))
+        self._last[partition] = now = _OfCopy(of, position, headers)
+        return now
 
     def _local(self, key: Any, what: Any, partition: int, status: CopyStatus) -> Answer | None:
         """Return what this instance's copy says, or None when it cannot be read."""

@@ -100,7 +100,7 @@ class FloorsAge:
         changed, unchanged = self._seen()
         if floors_are_old(changed, unchanged):
             return
-        if changed + unchanged >= _FEW_SCORES and not floors_are_old(changed, unchanged, _FEW_SCORES):
+        if changed + unchanged >= _FEW_SCORES and unchanged <= changed / 2:
             self._enough = _ENOUGH_SCORES
         self.begin()
 
