@@ -374,7 +374,7 @@ def _check_plan(settings: "Settings", application: "Application") -> None:
     from runtime.spark.plan_check import check_declared
 
     with batch_spark(settings, "leaderboard-describe-") as (spark, _):
-        for store in application.topology.stores:
+        for store in application.topology.each_with_rows:
             check_declared(spark.session, application.topology, store)
 
 

@@ -7,7 +7,20 @@ A declaration takes everything from here:
 
 from __future__ import annotations
 
-from runtime.declaration import REAL_TIME, Joined, Json, Limits, PlainText, Row, Store, Stream, Table, Tables, Topology
+from runtime.declaration import (
+    REAL_TIME,
+    Beside,
+    Joined,
+    Json,
+    Limits,
+    PlainText,
+    Row,
+    Store,
+    Stream,
+    Table,
+    Tables,
+    Topology,
+)
 from runtime.keys import Int64, Key, Text
 from runtime.ranking import Ranking, ReadBack, Standing
 from runtime.rows import each_distinct
@@ -18,6 +31,7 @@ from runtime.windows import Hopping, Session, Tumbling
 __all__ = [
     "REAL_TIME",
     "Average",
+    "Beside",
     "Boolean",
     "Count",
     "Decimal",

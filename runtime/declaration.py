@@ -369,6 +369,22 @@ Show = Callable[[Row, Tables], Any]
 
 
 @dataclass(frozen=True)
+class Beside:
+    """Another store whose rows a store's query makes as well, so that each record is read once for both.
+
+    Attributes:
+        store: the other one, of the same values and without windows. Its key is the first part of the store's.
+        second: the second part of the key that the rows of the other one have in the query, a text which no row of the
+            store's own has there.
+        rows: makes the rows of both; as `rows` of a store, which makes those of one.
+    """
+
+    store: Store
+    second: str
+    rows: Rows
+
+
+@dataclass(frozen=True)
 class Store:
     """What is kept of the source, and served.
 
@@ -395,6 +411,7 @@ class Store:
             What a batch adds up of very many keys has to fit into the heap of the driver.
         lapsing: what the clock says of the second part of keys, where that is a stretch of time.
         settings: what its rows depend on, by the names of settings: another value begins a new generation.
+        beside: another store of the topology that has no query, since the one of this store makes its rows as well.
         of_join: whether its rows are of two streams that are joined; its topology knows.
     """
 
@@ -413,6 +430,7 @@ class Store:
     records_per_batch: int | None = None
     lapsing: Lapsing | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
+    beside: Beside | None = None
     of_join: bool = field(default=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -441,6 +459,29 @@ class Store:
             )
         if self.limits is not None and self.show is None:
             raise DeclarationError(f"store {self.name} has limits and no show: only what show returns can be a list")
+        if self.beside is not None:
+            self._check_beside(self.beside)
+
+    def _check_beside(self, beside: object) -> None:
+        of = f"store {self.name}"
+        if not isinstance(beside, Beside):
+            raise DeclarationError(f'beside of {of} is {beside!r}: give Beside(store, "all", rows), the rows of both')
+        other: object = beside.store
+        second: object = beside.second
+        if not isinstance(other, Store) or not _takes(beside.rows, least=1):
+            raise DeclarationError(f"beside of {of} is {beside!r}: give it a store, and a function for both")
+        alike = ("values", "version", "partitions", "keys_only")
+        keys_fit = [part.type for part in self.key.parts] == [other.key.type, Text]
+        are_alike = all(getattr(self, each) == getattr(other, each) for each in alike) and other.window is None
+        if not (keys_fit and are_alike):
+            raise DeclarationError(
+                f"{of} has {other.name} beside it: give both the same {', '.join(alike)} and no window, and {self.name}"
+                f" the key of {other.name} with a text as its second part"
+            )
+        if not isinstance(second, str) or not second:
+            raise DeclarationError(
+                f"{of} has rows of {other.name} without a key: name the second part of these in second, a text"
+            )
 
     def _check_functions(self) -> None:
         if self.rows is not None and not _takes(self.rows, least=1):
@@ -519,6 +560,22 @@ class Store:
         return (partition_for if self.window is None else partition_by_part)(key, partitions)
 
     @property
+    def query_name(self) -> str:
+        """What its query is called, and what that keeps: as the query of the store beside it would be."""
+        return self.name if self.beside is None else self.beside.store.name
+
+    @property
+    def made(self) -> list[Store]:
+        """The stores whose rows its query makes: itself, and the one beside it."""
+        return [self] if self.beside is None else [self, self.beside.store]
+
+    @property
+    def state_form(self) -> str:
+        """What tells that the state of its query is another than that of a checkpoint, which is of no use then."""
+        of_values = self.record.state_form
+        return of_values if self.beside is None else f"{of_values}; by {self.key.name}, {self.beside.second}"
+
+    @property
     def by_part(self) -> bool:
         """Whether a part of what tells its rows apart says the partition, and not all of it."""
         return self.window is not None or bool(self.key.parts)
@@ -563,7 +620,7 @@ class Topology:
         tables: those that `rows` and `show` look into.
         pace: `REAL_TIME`, or from "1 second" to "1 hour": how often results come. A key's result is written at most
             once in each such interval, whatever comes.
-        upkeep: makes what looks after the stream of each store, a `runtime.stream.upkeep.Upkeep` of its `Care`; by
+        upkeep: makes what looks after the stream of each query, a `runtime.stream.upkeep.Upkeep` of its `Care`; by
             default nothing has to. These stand upon declarations, so their types are not named here.
         settings: those that it was made with and that have to be the same at every instance.
         about: what it does, in a sentence or two.
@@ -592,7 +649,7 @@ class Topology:
                 f'topology {self.name} has pace {self.pace!r}: give REAL_TIME, or from "1 second" to "1 hour"'
             )
         self._check_names()
-        for store in self.stores:
+        for store in self.each_with_rows:
             self._check_store(store)
         object.__setattr__(self, "stores", [self._with_types(store) for store in self.stores])
 
@@ -650,6 +707,18 @@ class Topology:
         """Whether an event makes several results of a store at once."""
         return any(store.in_bursts for store in self.stores)
 
+    @property
+    def queries(self) -> list[Store]:
+        """The stores that have a query of their own, each with the rows that this makes."""
+        beside = {store.beside.store.name for store in self.stores if store.beside is not None}
+        with_rows = (store if store.beside is None else replace(store, rows=store.beside.rows) for store in self.stores)
+        return [store for store in with_rows if store.name not in beside]
+
+    @property
+    def each_with_rows(self) -> list[Store]:
+        """The stores, and those whose query makes other rows than they have: what has to be able to run."""
+        return [*self.stores, *(query for query in self.queries if query.beside is not None)]
+
     def store(self, name: str) -> Store:
         """Return a store by its name; raises KeyError."""
         return {store.name: store for store in self.stores}[name]
@@ -703,6 +772,18 @@ class Topology:
             raise DeclarationError(
                 f"the stores of topology {self.name} have different numbers of partitions ({said}): give all the same,"
                 " since an instance has the same partitions of each"
+            )
+        beside = {store.name: store.beside.store for store in self.stores if store.beside is not None}
+        for name, other in beside.items():
+            if other not in self.stores:
+                raise DeclarationError(
+                    f"store {name} has {other.name} beside it, which is no store of topology {self.name}: name it in"
+                    " stores as well"
+                )
+        for name in _repeated([*beside, *(other.name for other in beside.values())]):
+            raise DeclarationError(
+                f"store {name} of topology {self.name} is beside two stores, or has one and is beside another: two"
+                " stores have a query together, and no more"
             )
         for topic in _repeated([*self.topics, *(source.invalid_topic for source in self.sources)]):
             raise DeclarationError(
@@ -787,8 +868,13 @@ class Topology:
                 value.check_type()
             except DeclarationError as error:
                 raise DeclarationError(f"value {name} of store {store.name}: {error}") from error
-        same = values == store.values and of_join == store.of_join
-        return store if same else replace(store, values=values, of_join=of_join)
+        if values == store.values and of_join == store.of_join:
+            return store
+        beside = store.beside
+        if beside is not None:
+            # At once: what is alike stays so.
+            beside = replace(beside, store=replace(beside.store, values=values, of_join=of_join))
+        return replace(store, values=values, of_join=of_join, beside=beside)
 
 
 def _parameter(table: Table) -> str:
@@ -872,6 +958,7 @@ def _repeated(names: Sequence[str]) -> Iterator[str]:
 
 __all__ = [
     "REAL_TIME",
+    "Beside",
     "DeclarationError",
     "Joined",
     "Json",

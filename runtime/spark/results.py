@@ -24,7 +24,6 @@ from runtime.keys import Key, Text
 from runtime.results import delete_headers, parse
 from runtime.rows import of_each
 from runtime.spark.beside_value import OF_RECORD, declared_name
-from runtime.spark.session import TASKS_BESIDE
 from runtime.values.base import TOPIC_ID
 from runtime.windows import STREAM_TIME, STREAM_TIME_KEY, WINDOW_END, EqualWindows, Session, SessionEnd
 
@@ -169,7 +168,7 @@ class Results:
 
     def of_parts(self, parts: DataFrame, *, each: bool = False) -> DataFrame:
         """Return what parts add up to, as records of the result topic: see `RECORD`; `partition` as well where a part
-        of the key says it.
+        of the key says it, and `topic` where another store is beside.
 
         Args:
             parts: see `parts`.
@@ -198,13 +197,28 @@ class Results:
         record = self.store.record
         ignore = {"ignoreNullFields": "false" if record.says_nulls else "true"}
         value = F.to_json(F.struct(*record.published(self.generation)), ignore)
+        return added.select(*self._places_on_topics(), value.alias("value"), self._headers().alias("headers"))
+
+    def _places_on_topics(self) -> list[Column]:
+        """Return where a result goes: `key`, and what of `partition` and `topic` is not the same for all of them."""
         key = _text_of(self.store.key)
         if self.store.window is not None:
             key = F.concat(key, F.lit("@"), F.unix_millis(f"{_WINDOW}.start").cast("string"))
+        if not self.store.by_part:
+            return [key.alias("key")]
         # All rows of a part in one partition; `runtime.kafka.partitioner.partition_by_part` is the same in Python.
         part = F.col(self.store.key.columns[0].name).cast("string").cast("binary")
-        partition = [(F.crc32(part) % self.partitions).cast("int").alias("partition")] if self.store.by_part else []
-        return added.select(key.alias("key"), value.alias("value"), self._headers().alias("headers"), *partition)
+        partition = (F.crc32(part) % self.partitions).cast("int")
+        if self.store.beside is None:
+            return [key.alias("key"), partition.alias("partition")]
+        other = self.store.beside.store
+        is_own = F.col(self.store.key.columns[1].name) != self.store.beside.second
+        return [
+            F.when(is_own, key).otherwise(_text_of(other.key)).alias("key"),
+            # Without one it is Kafka's own, of the key's text.
+            F.when(is_own, partition).alias("partition"),
+            F.when(is_own, self.store.topic).otherwise(other.topic).alias("topic"),
+        ]
 
     def _grouped(self, parts: DataFrame) -> GroupedData:
         window = self.store.window
@@ -475,6 +489,25 @@ def published(store: Store, records: DataFrame) -> DataFrame:
     return fields.where(store.record.is_published() & of_version).select(*keys_of(store), made.alias("made"), "values")
 
 
+def in_query(store: Store, of: Store, results: DataFrame) -> DataFrame:
+    """Return results on the topic of a store with the keys that they have in the query which makes them.
+
+    A key that the rows of the store beside it have in the query is none of the store's own.
+
+    Args:
+        store: whose query it is.
+        of: it, or the store beside it.
+        results: with the columns of its key first, as `published` and `texts_of_generation` return them.
+    """
+    if store.beside is None:
+        return results
+    first, second = (key.name for key in store.key.columns)
+    if of is store:
+        return results.where(F.col(second) != store.beside.second)
+    of_key = [F.col(of.key.name).alias(first), F.lit(store.beside.second).alias(second)]
+    return results.select(*of_key, *(name for name in results.columns if name != of.key.name))
+
+
 def later_than(records: DataFrame, generation: int) -> DataFrame:
     """Return the records of a result topic but those that say themselves that they are of no later generation.
 
@@ -485,18 +518,19 @@ def later_than(records: DataFrame, generation: int) -> DataFrame:
     return records.where(F.coalesce(_number_said("generation") > generation, F.lit(True)))
 
 
-def last_of_each(records: DataFrame) -> DataFrame:
+def last_of_each(records: DataFrame, tasks: int) -> DataFrame:
     """Return the last record of each key in each partition of a result topic.
 
     The topic is read twice for it: to read what many records say takes much longer.
 
     Args:
         records: see `published`; with `partition` and `offset`.
+        tasks: of a stage of the first read.
     """
     # One number, for which Spark has a table of its own.
     place = F.shiftleft(F.col("partition").cast("bigint"), _OFFSET_BITS) + F.col("offset")
-    keyed = records.where(F.col("key").isNotNull())
-    last = keyed.groupBy("partition", "key").agg(F.max("offset").alias("offset")).coalesce(TASKS_BESIDE)
+    keyed = records.where(F.col("key").isNotNull()).coalesce(tasks)
+    last = keyed.groupBy("partition", "key").agg(F.max("offset").alias("offset")).coalesce(tasks)
     # It has to be sent to the tasks: so it is there before the topic is read again, up to a later end.
     return records.withColumn("__place", place).join(
         F.broadcast(last.select(place.alias("__place"))), "__place", "left_semi"

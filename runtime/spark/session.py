@@ -351,7 +351,7 @@ class Spark:
         self,
         name: str,
         results: DataFrame,
-        topic: str,
+        topic: str | None,
         checkpoint: str,
         *,
         mode: str,
@@ -362,8 +362,8 @@ class Spark:
 
         Args:
             name: of the query.
-            results: `key string, value string, headers`.
-            topic: where to.
+            results: `key string, value string, headers`; `partition int` as well, where the key does not say it.
+            topic: where to; None: where a column `topic` says.
             checkpoint: URI of the query's checkpoint.
             mode: "update" writes a row whenever it changes, "append" once, when it cannot change any more.
             trigger: as `DataStreamWriter.trigger` takes it.
@@ -375,7 +375,9 @@ class Spark:
             else:
                 self.session.conf.set(setting, value)
         writer = results.writeStream.format("kafka").options(**write_options(self.settings.kafka, linger_ms))
-        writer = writer.option("topic", topic).option("checkpointLocation", checkpoint)
+        if topic is not None:
+            writer = writer.option("topic", topic)
+        writer = writer.option("checkpointLocation", checkpoint)
         return writer.outputMode(mode).queryName(name).trigger(**trigger).start()
 
 

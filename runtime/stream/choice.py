@@ -20,7 +20,7 @@ from runtime.spark.query import POLL_S, running
 from runtime.spark.results import stream_ms_of
 from runtime.spark.session import Spark, translated
 from runtime.stream.failures import Failures
-from runtime.stream.generations import Driver, Generation, Generations, Origin, delete_unnamed
+from runtime.stream.generations import Driver, Generation, Generations, Origin, delete_former
 from runtime.stream.plan import Plan
 from runtime.stream.settings import StreamSettings
 from runtime.stream.spark_holder import SparkHolder
@@ -74,6 +74,7 @@ class Choice:
         self._check_stop = check_stop
         self._wait_for = wait_for
         self._check: Future[None] | None = None
+        self._begun = 0
 
     def take(self, plan: Plan | None) -> Work:
         """Return the generation to work on, once topics, tables and Spark are there.
@@ -104,7 +105,7 @@ class Choice:
     def _open_spark(self, topics: Mapping[str, TopicDescription], *, both_compilers: bool = False) -> Spark:
         return self._spark.open(
             self._partitions(topics),
-            {self._store.topic: topics[self._store.topic].partitions},
+            {store.topic: topics[store.topic].partitions for store in self._store.made},
             both_compilers=both_compilers,
         )
 
@@ -164,14 +165,14 @@ class Choice:
         if generation is None or reason is not None:
             begin = self._begin_of(spark, generations, generation, topics, plan)
             work = self._begin(spark, generations, generation, topics, begin, reason or "no checkpoint")
-            delete_unnamed(root)
+            delete_former(root, self._store)
             # Before anything is read, which may fail: what came before was not this one's.
             self._failures.committed()
         else:
             work = self._work(spark, generations, generation, topics)
         generations.delete_older(work.generation)
         if reason is not None and not spark.both_compilers:
-            waiting = self._topics.events_after({})
+            waiting = self._topics.events_after(begin or {})
             if waiting >= _LONG_BACKLOG_EVENTS:
                 self.checked()
                 logger.info("%s events wait: Spark starts again, with both compilers of its JVM", f"{waiting:,}")
@@ -184,14 +185,16 @@ class Choice:
     def origin(self, topics: Mapping[str, TopicDescription]) -> Origin:
         """Return what the state depends on that is made of these topics."""
         joined = [table.topic for table in self._topology.joined(self._store).values()]
-        kept = [*self._topology.source_topics, *joined, self._store.topic]
+        of_stores = {name: value for store in self._store.made for name, value in store.settings.items()}
+        kept = [*self._topology.source_topics, *joined, *(store.topic for store in self._store.made)]
         return Origin(
             {topic: topics[topic].topic_id for topic in kept},
             self._store.version,
-            {**self._topology.settings, **self._store.settings},
+            {**self._topology.settings, **of_stores},
             topics[self._store.topic].partitions,
             None if self._store.record.lattice or self._store.final else self._partitions(topics),
-            self._store.record.state_form,
+            self._store.state_form,
+            None if self._store.beside is None else topics[self._store.beside.store.topic].partitions,
         )
 
     def _work(
@@ -311,7 +314,9 @@ class Choice:
         """
         origin = self.origin(topics)
         changed = last.origin.changed_topics(origin) if last is not None else []
-        if self._store.topic in changed:
+        known = set() if last is None else last.origin.topic_ids.keys() & set(changed)
+        # Nobody has anything to publish on a topic that the last generation did not know, of a store new beside it.
+        if any(store.topic in known for store in self._store.made):
             self._topics.wait_for_results()
         there_are_results = bool(self._topics.results_end())
         if last is None and not there_are_results:
@@ -326,6 +331,7 @@ class Choice:
             work = self._begin_with_seed(spark, generations, last, topics, begin, tables_are_new=tables_are_new)
         self._driver.begin(work.generation)
         generations.commit(work.generation)
+        self._begun = work.generation.number
         return work
 
     def _begin_with_seed(
@@ -344,11 +350,19 @@ class Choice:
         """
         self.checked()
         goes_on = begin is not None
+        # Where nobody else has written results of the last generation, the last of a key has all that there is.
+        by_last = goes_on and last is not None and last.number == self._begun
         begin = self._topics.events().begin if begin is None else begin
         before = self._work(spark, generations, Generation(0, "", self.origin(topics)), topics)
 
         def write_seed(published: DataFrame) -> Work:
             results = published.cache()
+            try:
+                return of_results(results)
+            finally:
+                results.unpersist()
+
+        def of_results(results: DataFrame) -> Work:
             newest = newest_of(results)
             stream_ms = told
             if stream_ms is None and not self._store.final:
@@ -364,12 +378,11 @@ class Choice:
             if generation.seeded:
                 seed = self._upkeep.seed(work, results, tables_are_new=tables_are_new, goes_on=goes_on)
                 work.write_seed(seed)
-            results.unpersist()
             return work
 
         with self._spark.beside:
             told = before.told_stream_ms() if self._store.final or self._store.window is not None else None
-            work = before.with_published(write_seed)
+            work = (before.with_last if by_last else before.with_published)(write_seed)
         if self._store.final:
             return work
         with running(work.start_with_seed()) as query:

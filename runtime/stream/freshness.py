@@ -2,12 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, Protocol
 
 from runtime.histogram import Histogram
 from runtime.results import Result
 
 _BOUNDS_S: Final = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0)
+
+
+class Followed(Protocol):
+    """What is known of the results of one query: see `Freshness`."""
+
+    @property
+    def delays_s(self) -> Histogram:
+        """Seconds from an event to the change."""
+
+    @property
+    def read(self) -> int:
+        """Results that the query has written."""
+
+    @property
+    def unchanged(self) -> int:
+        """Those among them that changed nothing."""
+
+    @property
+    def generation(self) -> int:
+        """The highest."""
 
 
 class Freshness:
@@ -48,3 +69,39 @@ class Freshness:
             return
         self.delays_s.observe(max(0, now_ms - newest) / 1000)
         self.newest_ms = max(newest, self.newest_ms or 0)
+
+
+def of_query(each: Sequence[Freshness]) -> Followed:
+    """Return what is known of the results of a query, by what is known of those of each store that it makes."""
+    return each[0] if len(each) == 1 else Together(each)
+
+
+class Together:
+    """Follows the results of one query that are in several stores.
+
+    Args:
+        each: follows those of one store.
+    """
+
+    def __init__(self, each: Sequence[Freshness]) -> None:
+        self._each = each
+
+    @property
+    def delays_s(self) -> Histogram:
+        """Seconds from an event to the change, of all."""
+        return Histogram.sum([each.delays_s for each in self._each])
+
+    @property
+    def read(self) -> int:
+        """Results that the query has written."""
+        return sum(each.read for each in self._each)
+
+    @property
+    def unchanged(self) -> int:
+        """Those among them that changed nothing."""
+        return sum(each.unchanged for each in self._each)
+
+    @property
+    def generation(self) -> int:
+        """The highest of all."""
+        return max(each.generation for each in self._each)

@@ -4,7 +4,7 @@ A result topic is compacted, so every record in it must say all that there is of
 not. A checkpoint belongs to a generation, a number that each result carries. A new one begins with a new checkpoint and
 a seed: the results so far, which become its first state. Under the checkpoint URI:
 
-    counts-store-v1/               a store, and its version; those before it go when it has caught up
+    counts-store-v1/               a query and the version of its store; those before it go when it has caught up
       windows                      which it has, in words
       late-rows                    how many rows have come too late, where rows are final
       earlier-gone                 there once no result of an earlier version is left
@@ -57,12 +57,13 @@ class Origin:
     """What the state of a generation depends on; another origin needs another generation.
 
     Attributes:
-        topic_ids: Kafka's id of each topic that the state was made from, and of the result topic.
+        topic_ids: Kafka's id of each topic that the state was made from, and of the result topics.
         version: of the store.
-        settings: those of the topology that the state depends on.
+        settings: those of the topology and of the store that the state depends on.
         result_partitions: how many the result topic has: a result in another partition than its key's does not count.
+        beside_partitions: the same of the store beside it; None without one.
         source_partitions: how many the source has, where results say up to where they count; else None.
-        state_form: of the store's values; see `runtime.values.Values`.
+        state_form: see `runtime.declaration.Store.state_form`.
     """
 
     topic_ids: Mapping[str, str]
@@ -71,6 +72,7 @@ class Origin:
     result_partitions: int
     source_partitions: int | None = None
     state_form: str = ""
+    beside_partitions: int | None = None
 
     def changed_topics(self, other: Origin) -> list[str]:
         """Return the topics that were created anew between this origin and the other."""
@@ -81,7 +83,7 @@ class Origin:
         if self.version != other.version:
             return f"version {other.version} of the store instead of {self.version}"
         if self.state_form != other.state_form:
-            return "values have another form in the state"
+            return "the state has another form"
         for name, value in other.settings.items():
             if (before := self.settings.get(name)) != value:
                 return f"LEADERBOARD_{name} {value} instead of {before}"
@@ -89,6 +91,9 @@ class Origin:
             return f"topic {topic} was created anew"
         if self.result_partitions != other.result_partitions:
             return f"the result topic has {other.result_partitions} partitions instead of {self.result_partitions}"
+        if self.beside_partitions != other.beside_partitions:
+            has, had = other.beside_partitions, self.beside_partitions
+            return f"the result topic of the store beside it has {has} partitions instead of {had}"
         if self.source_partitions != other.source_partitions:
             return f"the source has {other.source_partitions} partitions instead of {self.source_partitions}"
         return None
@@ -131,7 +136,11 @@ class Generation:
 
     def to_json(self) -> str:
         """Return the text of `generation.json`."""
-        return json.dumps(asdict(self), indent=2)
+        fields = asdict(self)
+        if self.origin.beside_partitions is None:
+            # An earlier version, which may get the stream in a rolling upgrade, does not know it.
+            del fields["origin"]["beside_partitions"]
+        return json.dumps(fields, indent=2)
 
     @classmethod
     def from_json(cls, text: str) -> Generation:
@@ -156,15 +165,15 @@ class Generation:
 
 
 class Generations:
-    """The generations of one store under the checkpoint URI.
+    """The generations of one query under the checkpoint URI.
 
     Args:
         root: what the checkpoint URI names.
-        store: whose they are.
+        store: whose query it is.
     """
 
     def __init__(self, root: CheckpointDirectory, store: Store) -> None:
-        self.directory = root.under(f"{store.name}-v{store.version}")
+        self.directory = root.under(f"{store.query_name}-v{store.version}")
         self._root = root
         self._store = store
 
@@ -259,7 +268,7 @@ class Generations:
         """
         if self._store.version == 1:
             return
-        of_store = re.compile(rf"{re.escape(self._store.name)}-v([0-9]+)")
+        of_store = re.compile(rf"{re.escape(self._store.query_name)}-v([0-9]+)")
         found = (of_store.fullmatch(name) for name in self._root.names())
         earlier = [match[0] for match in found if match and int(match[1]) < self._store.version]
         if not earlier and self.directory.exists(_EARLIER_GONE):
@@ -312,7 +321,7 @@ class Generations:
 
 
 class Driver:
-    """Who works on the checkpoint of a store: of several, the one whose number is the highest.
+    """Who works on the checkpoint of a query: of several, the one whose number is the highest.
 
     Spark's own check, a rename where the name is free, is no fence on every file system. A number is one of a
     generation; whoever begins the next generation comes before all who work on the last.
@@ -365,10 +374,17 @@ class Driver:
         return [int(match[1]) for name in names if (match := _DRIVER.fullmatch(name))]
 
 
-def delete_unnamed(root: CheckpointDirectory) -> None:
-    """Delete the generations of a time when stores had no directories of their own."""
+def delete_former(root: CheckpointDirectory, store: Store) -> None:
+    """Delete generations of earlier layouts: those beside the directories of stores, and those of a query that is none.
+
+    Args:
+        root: what the checkpoint URI names.
+        store: whose query it is; the one that it has beside it may have had a query before, or it itself.
+    """
+    own = [re.escape(each.name) for each in store.made if each.name != store.query_name]
+    without_query = re.compile(rf"(?:{'|'.join(own)})-v[0-9]+")
     for name in root.names():
-        if _CLAIM.fullmatch(name):
+        if _CLAIM.fullmatch(name) or (own and without_query.fullmatch(name)):
             root.delete(name)
 
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from pyspark.sql import DataFrame
 
+from runtime.spark.query import StreamQuery
 from runtime.spark.session import translated
 from runtime.stream.generations import TABLES
 from runtime.stream.upkeep import Upkeep
@@ -21,10 +22,19 @@ class Snapshot(NamedTuple):
     Attributes:
         joined: the tables, by the parameter of `rows`.
         name: of the directory that they are in.
+        results: those of the query in real time: it is planned while the one before still runs. None at a pace.
     """
 
     joined: Mapping[str, DataFrame]
     name: str
+    results: DataFrame | None = None
+
+    def start(self, work: Work, upkeep: Upkeep, interval_s: int) -> StreamQuery:
+        """Start the query, in real time with batches of so many seconds, or at the topology's pace."""
+        if self.results is not None:
+            return work.real_time(self.results, interval_s)
+        assert work.topology.every_s is not None, "real time is planned"
+        return work.at_pace(self.joined, upkeep.narrow, work.topology.every_s)
 
 
 def take_snapshot(work: Work, upkeep: Upkeep, events: int, *, at_once: bool) -> Snapshot:
@@ -47,4 +57,6 @@ def take_snapshot(work: Work, upkeep: Upkeep, events: int, *, at_once: bool) -> 
         upkeep.snapshot(work, name, events, at_once=at_once)
         tables_written.result()
     with translated():
-        return Snapshot(work.tables_on_disk(name), name)
+        joined = work.tables_on_disk(name)
+        results = work.planned(joined, upkeep.narrow) if work.topology.every_s is None else None
+        return Snapshot(joined, name, results)

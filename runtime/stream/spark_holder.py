@@ -1,4 +1,4 @@
-"""The one Spark session of an instance, shared by the streams of all stores."""
+"""The one Spark session of an instance, shared by all queries."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ class SparkHolder:
 
     Args:
         settings: how Spark runs.
-        stores: how many queries run in it at once.
+        queries: how many run in it at once.
 
     Attributes:
         session: the one that is open.
         opened: how many there have been.
     """
 
-    def __init__(self, settings: SparkSettings, stores: int) -> None:
+    def __init__(self, settings: SparkSettings, queries: int) -> None:
         self._settings = settings
-        self._stores = stores
+        self._queries = queries
         self._lock = threading.Lock()
         self._failing: set[str] = set()
         self._result_partitions: dict[str, int] = {}
@@ -49,7 +49,7 @@ class SparkHolder:
             result_partitions: of the result topics of whoever asks, by name.
             both_compilers: another one as well, unless it has both.
         """
-        slots = self._stores * (source_partitions + SHUFFLE_PARTITIONS) + SPARE_SLOTS
+        slots = self._queries * (source_partitions + SHUFFLE_PARTITIONS) + SPARE_SLOTS
         with self._lock:
             spark = self.session
             # Spark keeps its producers, and they what they know of a topic for minutes.
@@ -78,16 +78,16 @@ class SparkHolder:
         spark = self.session
         return spark is not None and spark.alive
 
-    def works(self, store: str) -> None:
-        """Note that the query of a store has committed."""
+    def works(self, query: str) -> None:
+        """Note that a query has committed."""
         with self._lock:
-            self._failing.discard(store)
+            self._failing.discard(query)
 
-    def fails(self, store: str, *, ask_for_new_session: bool) -> None:
-        """Note that the query of a store has failed; without a JVM, or when all fail and ask for it, it ends."""
+    def fails(self, query: str, *, ask_for_new_session: bool) -> None:
+        """Note that a query has failed; without a JVM, or when all fail and ask for it, it ends."""
         with self._lock:
-            self._failing.add(store)
-            all_fail = len(self._failing) == self._stores
+            self._failing.add(query)
+            all_fail = len(self._failing) == self._queries
             if not self.lives or (ask_for_new_session and all_fail):
                 self._close()
 

@@ -135,35 +135,35 @@ _LEAST_FIRST: Final = (
 )
 
 
-def combined(of_stores: Sequence[StreamStatus]) -> StreamStatus:
-    """Return what the streams of several stores say, as one.
+def combined(of_queries: Sequence[StreamStatus]) -> StreamStatus:
+    """Return what the streams of several queries say, as one.
 
-    The state is that of the store that is least far, and so are `behind` and `positions`. All stores read the same
+    The state is that of the query that is least far, and so are `behind` and `positions`. All queries read the same
     events: how many there were, and how many could not be used, is what the first one says.
     """
-    first, *others = of_stores
+    first, *others = of_queries
     if not others:
         return first
-    least = min(of_stores, key=lambda status: _LEAST_FIRST.index(status.state))
+    least = min(of_queries, key=lambda status: _LEAST_FIRST.index(status.state))
     failures: Counter[str] = Counter()
-    for status in of_stores:
+    for status in of_queries:
         failures.update(status.failures)
-    known = all(status.positions for status in of_stores)
-    counted = [status.state_rows for status in of_stores if status.state_rows is not None]
+    known = all(status.positions for status in of_queries)
+    counted = [status.state_rows for status in of_queries if status.state_rows is not None]
     return replace(
         first,
         state=least.state,
         error=least.error,
         waits_for=least.waits_for,
         waits_since_s=least.waits_since_s,
-        generation=max(status.generation for status in of_stores),
-        late=sum(status.late for status in of_stores),
-        state_rows=sum(counted) if len(counted) == len(of_stores) else None,
-        behind=max(status.behind for status in of_stores),
-        positions={at: min(status.positions.get(at, 0) for status in of_stores) for at in first.positions}
+        generation=max(status.generation for status in of_queries),
+        late=sum(status.late for status in of_queries),
+        state_rows=sum(counted) if len(counted) == len(of_queries) else None,
+        behind=max(status.behind for status in of_queries),
+        positions={at: min(status.positions.get(at, 0) for status in of_queries) for at in first.positions}
         if known
         else {},
         failures=failures,
-        keeps_failing=any(status.keeps_failing for status in of_stores),
-        failed_at_s=max((at_s for status in of_stores if (at_s := status.failed_at_s) is not None), default=None),
+        keeps_failing=any(status.keeps_failing for status in of_queries),
+        failed_at_s=max((at_s for status in of_queries if (at_s := status.failed_at_s) is not None), default=None),
     )

@@ -111,8 +111,8 @@ class StoreStream:
 
     @property
     def name(self) -> str:
-        """The name of the store."""
-        return self._store.name
+        """The name of its query."""
+        return self._store.query_name
 
     @property
     def status(self) -> StreamStatus:
@@ -131,7 +131,7 @@ class StoreStream:
         """Go to a state; with changes of the status that come with it."""
         if state not in NEXT_STATES[self._status.state]:
             raise IllegalTransition(f"{self._status.state} ▸ {state}")
-        of_store = "" if len(self._topology.stores) == 1 else f" of {self.name}"
+        of_store = "" if len(self._topology.queries) == 1 else f" of {self.name}"
         logger.info("stream%s: %s ▸ %s", of_store, self._status.state.value, state.value)
         self._update(state=state, **changes)
         self.wait_for(None)

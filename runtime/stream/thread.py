@@ -1,4 +1,4 @@
-"""The stream thread: runs the topology in the background, a thread a store in one Spark session."""
+"""The stream thread: runs the topology in the background, a thread a query in one Spark session."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 
 from runtime.errors import DeclarationError
 from runtime.stream.dead_letters import DeadLetters
-from runtime.stream.freshness import Freshness
+from runtime.stream.freshness import Freshness, of_query
 from runtime.stream.settings import StreamSettings
 from runtime.stream.spark_holder import SparkHolder
 from runtime.stream.status import StreamState, StreamStatus, combined
@@ -46,13 +46,14 @@ class StreamThread:
         self._settings = settings
         self._stop = threading.Event()
         self._warmth = Warmth()
-        self._spark = SparkHolder(spark, len(topology.stores))
+        self._spark = SparkHolder(spark, len(topology.queries))
         letters = DeadLetters(spark.kafka, settings.application_id, topology, self._stop.is_set)
         self._streams = []
-        for number, store in enumerate(topology.stores):
-            of_store = (freshness or {}).get(store.name) or Freshness()
-            care = Care(store, tables, of_store, settings.tables_refresh_s)
-            # All stores read the same events: one writes what cannot be used of them.
+        followed = freshness or {}
+        for number, store in enumerate(topology.queries):
+            of_stores = [followed.get(each.name) or Freshness() for each in store.made]
+            care = Care(store, tables, of_query(of_stores), settings.tables_refresh_s)
+            # All queries read the same events: one writes what cannot be used of them.
             stream = StoreStream(
                 settings, care, upkeep_of(topology, care), self._spark, self._stop, letters if number == 0 else None
             )
@@ -66,7 +67,7 @@ class StreamThread:
 
     @property
     def failed(self) -> int:
-        """How often the stream has failed of the store that failed most: what ends a JVM fails at every store."""
+        """How often the stream has failed of the query that failed most: what ends a JVM fails every query."""
         return max(sum(stream.status.failures.values()) for stream in self._streams)
 
     def prepare(self) -> None:

@@ -15,8 +15,8 @@ from typing import Final, Protocol
 from pyspark.sql import DataFrame
 
 from runtime.errors import BrokerUnavailable, QueryFailed
-from runtime.spark.query import BatchReport, StreamQuery, running
-from runtime.stream.freshness import Freshness
+from runtime.spark.query import BatchReport, running
+from runtime.stream.freshness import Followed
 from runtime.stream.generations import Driver
 from runtime.stream.plan import Lateness, Next, Plan
 from runtime.stream.snapshot import Snapshot
@@ -36,7 +36,7 @@ LOOK_AROUND_EVERY_S: Final = 5.0
 class Turning(Protocol):
     """What a turn asks of the stream whose turn it is: `runtime.stream.store_stream.StoreStream`, which makes turns."""
 
-    freshness: Freshness
+    freshness: Followed
     upkeep: Upkeep
     topics: WatchedTopics
 
@@ -91,7 +91,8 @@ class Turn:
         """Run until something else has to come; return what, and a newer snapshot."""
         stream, work = self._stream, self._work
         self._driver.claim(work.generations, work.generation)
-        query = self._start()
+        query = self._snapshot.start(work, stream.upkeep, self._interval_s)
+        stream.upkeep.query_started()
         work.generations.delete_other_tables(work.generation, self._snapshot.name)
         with running(query):
             while not query.ended():
@@ -111,9 +112,6 @@ class Turn:
                 if (gives_way := self._look_around()) is not None:
                     return gives_way, None
         raise QueryFailed("the query ended by itself")
-
-    def _start(self) -> StreamQuery:
-        return self._work.keep_up(self._snapshot.joined, self._stream.upkeep.narrow, self._interval_s)
 
     def _committed(self, report: BatchReport) -> None:
         self._stream.count(self._work, report)

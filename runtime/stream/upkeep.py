@@ -12,7 +12,7 @@ from aiokafka import TopicPartition
 from runtime.declaration import Store, Topology
 from runtime.kafka.connection import KafkaConnection
 from runtime.kafka.ids import TopicDescription
-from runtime.stream.freshness import Freshness
+from runtime.stream.freshness import Followed
 from runtime.stream.plan import Plan, TablesAge
 from runtime.stream.tables import TableSource
 
@@ -36,12 +36,12 @@ class Care:
 
     store: Store
     tables: TableSource
-    freshness: Freshness
+    freshness: Followed
     refresh_s: float
 
 
 class Upkeep:
-    """Looks after the stream of one store. Every hook is called from the stream's thread.
+    """Looks after the stream of one query. Hooks are called from the stream's thread, or while that waits for them.
 
     Args:
         care: what it may look at.
@@ -99,7 +99,10 @@ class Upkeep:
         """
 
     def narrow(self, events: DataFrame) -> DataFrame:
-        """Return the usable events that may change a result: the others go no further."""
+        """Return the usable events that may change a result: the others go no further.
+
+        Called when a query is planned, which may be a while before it starts.
+        """
         return events
 
     def caught_up(self, work: Work, begin: Callable[[], Mapping[TopicPartition, int]]) -> None:
@@ -130,6 +133,9 @@ class Upkeep:
             GenerationOutdated: another generation has to begin.
         """
         self._tables_age.taken(self._tables(work))
+
+    def query_started(self) -> None:
+        """Note that the query has started which the last snapshot is for."""
 
     def committed(self) -> None:
         """Note that a batch in real time was committed."""

@@ -1,6 +1,6 @@
 """A stream that waits to take over: Spark is started, and what its queries go through has been gone through once.
 
-    JVM and session ─▶ each store: catching up, snapshot, real time, on the last events ─▶ results are thrown away
+    JVM and session ─▶ each query: catching up, snapshot, real time, on the last events ─▶ results are thrown away
 
 Most of a take-over is a JVM that loads classes, plans and compiles for the first time. The queries here are those of
 the topology, on a checkpoint that nobody else has, and what they make goes nowhere: what was compiled stays.
@@ -116,7 +116,7 @@ class WarmUp:
             self._until(query.ended)
         snapshot = take_snapshot(real_time, upkeep, 0, at_once=False)
         deadline_s = time.monotonic() + 3 * _BATCH_S
-        with running(real_time.keep_up(snapshot.joined, upkeep.narrow, _BATCH_S)) as query:
+        with running(snapshot.start(real_time, upkeep, _BATCH_S)) as query:
             self._until(lambda: query.ended() or bool(query.reports()) or time.monotonic() > deadline_s)
 
     def _work(

@@ -15,7 +15,7 @@ from runtime.declaration import Store, Topology
 from runtime.errors import BrokerUnavailable, TopicChanged, TopicMissing
 from runtime.kafka.connection import KafkaConnection
 from runtime.kafka.ids import TopicCatalog, TopicDescription
-from runtime.kafka.offsets import PartitionOffsets, partition_offsets, topic_offsets
+from runtime.kafka.offsets import PartitionOffsets, partition_offsets
 from runtime.kafka.topic_settings import CHECKED, WatchedSettings
 from runtime.kafka.topics import create_missing, outputs_of
 
@@ -50,9 +50,9 @@ class WatchedTopics:
         self._kafka = kafka
         self._topology = topology
         self._sources = topology.source_topics
-        self._results = store.topic
-        self._all = [*topology.inputs, self._results]
-        self._own = {self._results, *(table.topic for table in topology.tables if table.own)}
+        self._results = [each.topic for each in store.made]
+        self._all = [*topology.inputs, *self._results]
+        self._own = {*self._results, *(table.topic for table in topology.tables if table.own)}
         self._stop = stop
         self._check_stop = check_stop
         self._settings = WatchedSettings(kafka, topology)
@@ -111,7 +111,7 @@ class WatchedTopics:
             now = found.get(name)
             if now is None or now.topic_id != topic.topic_id:
                 raise TopicChanged(f"topic {name} was deleted" + (" and created anew" if now else ""))
-            if name in (*self._sources, self._results) and now.partitions != topic.partitions:
+            if name in (*self._sources, *self._results) and now.partitions != topic.partitions:
                 raise TopicChanged(f"topic {name} has {now.partitions} partitions instead of {topic.partitions}")
 
     def events_after(self, positions: Mapping[TopicPartition, int]) -> int:
@@ -124,10 +124,11 @@ class WatchedTopics:
         partitions = {topic: self._topics[topic].partitions for topic in self._sources}
         return asyncio.run(partition_offsets(self._kafka, partitions))
 
-    def results_end(self) -> Mapping[int, int]:
-        """Return the end offset of each partition of the result topic, none of those that hold no record."""
-        offsets = asyncio.run(topic_offsets(self._kafka, self._results, self._topics[self._results].partitions))
-        return {partition: end for partition, end in offsets.end.items() if end > offsets.begin[partition]}
+    def results_end(self) -> Mapping[TopicPartition, int]:
+        """Return the end offset of each partition of the result topics, none of those that hold no record."""
+        partitions = {topic: self._topics[topic].partitions for topic in self._results}
+        offsets = asyncio.run(partition_offsets(self._kafka, partitions))
+        return {at: end for at, end in offsets.end.items() if end > offsets.begin[at]}
 
     def wait_for_results(self) -> None:
         """Wait until the instances have published the results of their stores on a result topic that was created anew.

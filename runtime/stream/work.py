@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial, reduce
 from typing import Any, Final, TypeVar
 
 from aiokafka import TopicPartition
@@ -25,6 +26,7 @@ from runtime.spark.results import (
     SourceTopic,
     deletes_of_earlier,
     has_key,
+    in_query,
     last_of_each,
     later_than,
     latest,
@@ -101,22 +103,21 @@ class Work:
         """
         return self._bounded(self._events(), joined, narrow, _CATCH_UP)
 
-    def keep_up(
-        self, joined: Mapping[str, DataFrame], narrow: Callable[[DataFrame], DataFrame], interval_s: int
-    ) -> StreamQuery:
-        """Start working on what is new, in real time or at the topology's pace; arguments as for `real_time`."""
-        every_s = self.topology.every_s
-        if every_s is None:
-            return self.real_time(joined, narrow, interval_s)
-        return self.at_pace(joined, narrow, every_s)
-
-    def real_time(
-        self, joined: Mapping[str, DataFrame], narrow: Callable[[DataFrame], DataFrame], interval_s: int
-    ) -> StreamQuery:
-        """Start in real time, with batches of so many seconds; arguments as for `catch_up`."""
+    def planned(self, joined: Mapping[str, DataFrame], narrow: Callable[[DataFrame], DataFrame]) -> DataFrame:
+        """Return the results of a query in real time; arguments as for `catch_up`. To plan them takes half a second."""
         with translated():
             parts = self._parts(self._events(catching_up=False), joined, narrow, None, self._late_ms)
-            return self._start(self.results.of_parts(parts, each=True), {"realTime": f"{interval_s} seconds"})
+            return self.results.of_parts(parts, each=True)
+
+    def real_time(self, results: DataFrame, interval_s: int) -> StreamQuery:
+        """Start in real time, with batches of so many seconds.
+
+        Args:
+            results: as `planned` returns them.
+            interval_s: length of a batch.
+        """
+        with translated():
+            return self._start(results, {"realTime": f"{interval_s} seconds"})
 
     def at_pace(
         self, joined: Mapping[str, DataFrame], narrow: Callable[[DataFrame], DataFrame], every_s: int
@@ -210,14 +211,14 @@ class Work:
 
     def _start(self, results: DataFrame, trigger: Mapping[str, Any]) -> StreamQuery:
         checkpoint = self.generations.directory.child(self.generation.query)
-        name = f"{self.topology.name}-{self.store.name}"
+        name = f"{self.topology.name}-{self.store.query_name}"
         linger_ms = _LINGER_IN_BULK_MS if trigger == _CATCH_UP else _LINGER_MS if self.store.in_bursts else 0
         # What does not change is written when that is certain.
         mode = "append" if self.store.final else "update"
         query = self.spark.start_query(
             name,
             results,
-            self.store.topic,
+            self.store.topic if self.store.beside is None else None,
             checkpoint,
             mode=mode,
             trigger=trigger,
@@ -241,9 +242,9 @@ class Work:
         """Return what a use of the results that are published returns; they come as `runtime.spark.results.published`.
 
         Args:
-            use: reads them; it is tried twice if Spark fails on a record.
+            use: reads them; it is tried again if Spark fails on a record.
         """
-        return with_published(self.spark, self.store.topic, lambda records: self._used(records, use))
+        return self._with_results(published, use)
 
     def with_last(self, use: Callable[[DataFrame], T]) -> T:
         """Return what a use of the last results that are published returns, of each key one: see `with_published`.
@@ -251,7 +252,9 @@ class Work:
         They hold all that the query has written, since what it had read again after a failure is written before real
         time; but not what another query had written before it.
         """
-        return with_published(self.spark, self.store.topic, lambda records: self._used(last_of_each(records), use))
+        # The first reads of all topics are jobs of their own, at the same time.
+        tasks = max(1, TASKS_BESIDE // len(self.store.made))
+        return self._with_results(lambda store, records: published(store, last_of_each(records, tasks)), use)
 
     def with_own(self, use: Callable[[DataFrame], T]) -> T:
         """Return what a use of the results of this generation returns; they come as `texts_of_generation` has them.
@@ -259,21 +262,21 @@ class Work:
         Args:
             use: see `with_published`.
         """
-
-        def used(records: DataFrame) -> T:
-            with translated():
-                return use(texts_of_generation(self.store, records, self.generation.number))
-
-        return with_published(self.spark, self.store.topic, used)
+        number = self.generation.number
+        return self._with_results(lambda store, records: texts_of_generation(store, records, number), use)
 
     def delete_earlier_versions(self) -> None:
         """Delete what is left of earlier versions of the store, its results included. No query of it runs."""
 
-        def delete(records: DataFrame) -> None:
+        def delete_of(store: Store, records: DataFrame) -> None:
             with translated():
-                self.spark.write(deletes_of_earlier(self.store, records), self.store.topic)
+                self.spark.write(deletes_of_earlier(store, records), store.topic)
 
-        self.generations.delete_earlier_versions(lambda: with_published(self.spark, self.store.topic, delete))
+        def delete() -> None:
+            for store in self.store.made:
+                with_published(self.spark, store.topic, partial(delete_of, store))
+
+        self.generations.delete_earlier_versions(delete)
 
     def check_newest(self, newest: int) -> None:
         """Raise GenerationOutdated when stores ignore what this generation publishes.
@@ -290,16 +293,34 @@ class Work:
         Raises:
             GenerationOutdated: see `check_newest`.
         """
+        number = self.generation.number
+        newest = self._with_results(lambda store, records: published(store, later_than(records, number)), newest_of)
+        self.check_newest(newest)
 
-        def newest(records: DataFrame) -> int:
-            with translated():
-                return newest_of(published(self.store, later_than(records, self.generation.number)))
+    def _with_results(self, read: Callable[[Store, DataFrame], DataFrame], use: Callable[[DataFrame], T]) -> T:
+        """Return what a use of results returns, of all topics that the query writes to.
 
-        self.check_newest(with_published(self.spark, self.store.topic, newest))
+        Args:
+            read: returns the results among the records on the topic of a store.
+            use: takes them, with the keys that they have in the query.
+        """
 
-    def _used(self, records: DataFrame, use: Callable[[DataFrame], T]) -> T:
-        with translated():
-            return use(published(self.store, records))
+        made = self.store.made
+
+        def with_others(found: list[DataFrame]) -> T:
+            if len(found) == len(made):
+                with translated():
+                    return use(reduce(DataFrame.unionByName, found).coalesce(TASKS_BESIDE))
+            store = made[len(found)]
+
+            def with_records(records: DataFrame) -> T:
+                with translated():
+                    results = in_query(self.store, store, read(store, records))
+                return with_others([*found, results])
+
+            return with_published(self.spark, store.topic, with_records)
+
+        return with_others([])
 
     def told_stream_ms(self) -> int | None:
         """Return the stream time that is told on the result topic; None where none is."""

@@ -71,7 +71,7 @@ class TopologyDriver:
         self.topology = topology
         self.now: datetime = EPOCH
         self._session = session_for_tests(session)
-        for store in topology.stores:
+        for store in topology.each_with_rows:
             check_declared(self._session, topology, store)
         self._shown = InMemory(topology)
         for view in self._shown.views.values():

@@ -5,7 +5,6 @@ python -m tests.drivers.clocked_instance FILE
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,10 +15,6 @@ from app.logs import set_up_logging
 from app.settings import read_settings
 from app.topologies import load_application
 from tests.drivers.instance import Instance
-from tests.waiting import wait_until
-from topology.leaderboard.board import PERIOD_STORE, STORE
-
-_STATE_OF_STREAM = re.compile(r"stream of ([a-z-]+): [a-z ]+ ▸ ([a-z ]+)")
 
 
 class Clock:
@@ -56,16 +51,6 @@ class ClockedInstance(Instance):
     def __init__(self, directory: Path, bootstrap_servers: str, clock: Clock, **settings: object) -> None:
         super().__init__(directory, bootstrap_servers, **{"PERIODS": "all,day,week,month", **settings})
         self._clock = clock
-
-    def wait_for_real_time(self) -> None:
-        """Wait until the streams of all boards run in real time now."""
-
-        def run() -> bool:
-            # The last that the process has said of each.
-            states = dict(_STATE_OF_STREAM.findall(self.log()))
-            return self.process.poll() is None and states == dict.fromkeys((STORE, PERIOD_STORE), "running")
-
-        wait_until(run, f"both streams run in real time, see {self.log_path}")
 
     def command(self) -> Sequence[str]:
         """Return what runs this module."""

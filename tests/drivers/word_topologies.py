@@ -9,11 +9,26 @@ from collections import Counter
 from dataclasses import replace
 from typing import NoReturn
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from runtime import Count, Hopping, Key, PlainText, Recent, Store, Stream, Text, Topology, Tumbling, each_distinct
+from runtime import (
+    Beside,
+    Count,
+    Hopping,
+    Int64,
+    Key,
+    PlainText,
+    Recent,
+    Store,
+    Stream,
+    Text,
+    Topology,
+    Tumbling,
+    each_distinct,
+)
 from runtime.kafka import unreadable
+from runtime.rows import DISTINCT, of_each
 from runtime.spark.offset_log import OffsetLog
 from runtime.stream.work import Work
 from topology.leaderboard.board import leaderboard
@@ -130,6 +145,67 @@ def words_and_letters(name: str) -> Topology:
     by_letter = Store("letters-store", "letters", Key("letter", Text), {"count": Count("times")}, rows=letters)
     stores = [_on_its_own(store, name) for store in (_COUNTS, by_letter)]
     return Topology(name, Stream(f"{name}-lines", PlainText(), SOURCE_PARTITIONS), stores)
+
+
+def products_alone(name: str) -> Topology:
+    """Return how many lines there are of each product, a number that the line begins with."""
+    counts = {"count": Count("times")}
+    by_product = Store(
+        "products-store", f"{name}-products", Key("product", Int64), counts, rows=_of_product, partitions=3
+    )
+    return Topology(name, Stream(f"{name}-lines", PlainText(), SOURCE_PARTITIONS), [by_product])
+
+
+def products_and_kinds(name: str) -> Topology:
+    """Return the same, and by one query how many have each kind, a word behind the number."""
+    alone = products_alone(name)
+    (by_product,) = alone.stores
+    by_kind = replace(
+        by_product,
+        name="kinds-store",
+        topic=f"{name}-kinds",
+        key=by_product.key / Key("kind", Text),
+        rows=_of_kinds,
+        beside=Beside(by_product, _ANY_KIND, _of_both),
+    )
+    return replace(alone, stores=[by_product, by_kind])
+
+
+_ANY_KIND = "any kind"
+"""No word has a blank."""
+
+
+def _of_product(lines: DataFrame) -> DataFrame:
+    number = F.substring_index("text", " ", 1).try_cast("bigint")
+    return lines.select(number.alias("product"), "text", "at", F.lit(1).cast("bigint").alias("times"))
+
+
+def _of_kinds(lines: DataFrame) -> DataFrame:
+    return _of_each(lines, _kinds())
+
+
+def _of_both(lines: DataFrame) -> DataFrame:
+    return _of_each(lines, F.concat(F.array(F.lit(_ANY_KIND)), _kinds()))
+
+
+def _of_each(lines: DataFrame, kinds: Column) -> DataFrame:
+    named = _of_product(lines).withColumn(f"{DISTINCT}_kinds", kinds)
+    return of_each(named, F.col(f"{DISTINCT}_kinds"), "kind").drop(f"{DISTINCT}_kinds")
+
+
+def _kinds() -> Column:
+    return F.array_distinct(F.slice(F.split("text", " "), 2, 1000))
+
+
+def products_in(line: str) -> Counter[str]:
+    """Return what a line adds to the products."""
+    return Counter([line.split(maxsplit=1)[0]])
+
+
+def kinds_in(line: str) -> Counter[str]:
+    """Return what a line adds to the kinds of products."""
+    product, *kinds = line.split()
+    return Counter(f"{product}/{kind}" for kind in set(kinds))
 
 
 def last_lines(name: str) -> Topology:

@@ -39,7 +39,7 @@ from topology.leaderboard import first_look, period_upkeep, upkeep
 from topology.leaderboard.board import leaderboard
 from topology.leaderboard.first_look import FirstLook, SeenEvents, Which
 from topology.leaderboard.period_query import narrowed
-from topology.leaderboard.periods import Periods
+from topology.leaderboard.periods import ALL, Periods
 from topology.leaderboard.query import above_floor
 from topology.leaderboard.topics import HIGH_SCORES, MODERATION, PERIOD_BOARDS, PLAYERS, PRODUCTS, SCORE_EVENTS
 from topology.leaderboard.upkeep import LeaderboardUpkeep
@@ -66,10 +66,10 @@ def inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Inputs]:
         yield inputs
 
 
-def looked(kafka: KafkaConnection, which: Which = FEW) -> SeenEvents | None:
+def looked(kafka: KafkaConnection, which: Which = FEW, boards: Sequence[str] = (HIGH_SCORES,)) -> SeenEvents | None:
     """Look until everything has been seen that there is to see."""
-    topics = asyncio.run(topic_ids(kafka, [SCORE_EVENTS, HIGH_SCORES]))
-    with FirstLook(kafka, topics, which=which) as look:
+    topics = asyncio.run(topic_ids(kafka, [SCORE_EVENTS, *boards]))
+    with FirstLook(kafka, topics, boards, which) as look:
         wait_until(look._looked.done, "it has looked")  # noqa: SLF001  # taking it would end it
         return look.take()
 
@@ -133,6 +133,15 @@ def test_where_there_are_boards_nothing_is_looked_at(inputs: Inputs) -> None:
     send(inputs, [1.0] * EVENTS)
     inputs.send(HIGH_SCORES, [(b"1", b"{}")])
     assert looked(inputs.kafka) is None
+
+
+def test_where_there_is_one_kind_of_boards_and_not_the_other_the_events_are_looked_at(inputs: Inputs) -> None:
+    send(inputs, [1.0] * EVENTS)
+    inputs.send(HIGH_SCORES, [(b"1", b"{}")])
+    both = (HIGH_SCORES, MODERATION)
+    assert looked(inputs.kafka, boards=both) is not None
+    inputs.send(MODERATION, [(b"player/1", None)])
+    assert looked(inputs.kafka, boards=both) is None
 
 
 def test_a_look_that_is_taken_early_has_what_was_seen_until_then(
@@ -214,13 +223,14 @@ class TestABacklogThatBeginsWithALook:
         monkeypatch.setattr(store_stream, "_SHORT_BACKLOG_EVENTS", -1)
         scores = sent(inputs)
         with running(stream(tmp_path, inputs.kafka, small_tables(inputs.kafka))):
-            # Of the backlog, of what waited while the query gave way, and of real time.
-            wait_until(lambda: len(floors) == 3, "there is a query in real time")
-            assert dict(map(tuple, floors[2].collect())) == last_places(scores)
+            # Of the backlog, of the query that gave way, of what waited then, and of the one in real time after it.
+            wait_until(lambda: len(floors) == 4, "there is a query in real time")
+            assert dict(map(tuple, floors[3].collect())) == last_places(scores)
 
     @pytest.mark.system
+    @pytest.mark.parametrize("later", [False, True], ids=["from the first on", "turned on later"])
     def test_the_boards_of_each_period_are_those_of_all_events(
-        self, tmp_path: Path, inputs: Inputs, monkeypatch: pytest.MonkeyPatch
+        self, tmp_path: Path, inputs: Inputs, monkeypatch: pytest.MonkeyPatch, later: bool
     ) -> None:
         floors: list[DataFrame | None] = []
 
@@ -240,17 +250,25 @@ class TestABacklogThatBeginsWithALook:
             )
             for number in seeded.sample(range(2 * EVENTS), 2 * EVENTS)
         )
+        of_all_time = expected([each[:3] for each in scores.scores])
+        if later:
+            with running(stream(tmp_path, inputs.kafka, small_tables(inputs.kafka))):
+                wait_until(lambda: boards(inputs.kafka) == of_all_time, "those of all time are exact")
         topology = leaderboard(DEPTH, periods=Periods())
         asyncio.run(create_missing(inputs.kafka, outputs_of(topology)))
         with running(StreamThread(settings_of(tmp_path, inputs.kafka, topology), small_tables(inputs.kafka))):
+            number = 1 + later
             wait_until(
-                lambda: boards(inputs.kafka, topic=PERIOD_BOARDS) == best_of_periods(scores), "each board is exact"
+                lambda: boards(inputs.kafka, number, PERIOD_BOARDS) == best_of_periods(scores), "each board is exact"
             )
+            wait_until(lambda: boards(inputs.kafka, number) == of_all_time, "and those of all time")
             (of_backlog, *_) = floors
             assert of_backlog is not None
-            days = {row["product_id"]: row["floors"]["day"] for row in of_backlog.collect()}
-            assert days.keys() == {1, 2}
-            assert all(any(of_product) for of_product in days.values()), "some boards have a floor"
+            found = {row["product_id"]: row["floors"] for row in of_backlog.collect()}
+            assert {product: of[ALL] for product, of in found.items()} == {
+                product: [best[-1]] for product, best in of_all_time.items()
+            }
+            assert all(any(of["day"]) for of in found.values()), "some boards of a day have a floor"
 
     @pytest.mark.faults
     def test_it_begins_anew_when_events_went_away_that_its_floors_came_from(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import time
 from collections.abc import Iterator
@@ -15,11 +16,12 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from app.java.broker import Broker
 from tests.drivers.clocked_instance import Clock, ClockedInstance
+from tests.drivers.instance import Instance
 from tests.drivers.periods import NAMES, DatedScores, ms, period
 from tests.drivers.producer import Inputs
 from tests.drivers.topic_reader import read_topic
 from tests.waiting import wait_until
-from topology.leaderboard.topics import PERIOD_BOARDS
+from topology.leaderboard.topics import HIGH_SCORES, PERIOD_BOARDS
 
 DAY_MS = 86_400_000
 NOW_MS = (time.time_ns() // (DAY_MS * 1_000_000) - 200) * DAY_MS + DAY_MS // 2
@@ -78,16 +80,16 @@ def clock(tmp_path: Path) -> Clock:
     return clock
 
 
-def served(instance: ClockedInstance, name: str, at: str, limit: int = 3) -> Any:
+def served(instance: Instance, name: str, at: str, limit: int = 3) -> Any:
     """Return the boards of a period, or the status."""
     return instance.json_of(f"/leaderboard?limit={limit}&period={name}&at={at}")
 
 
-def is_served(instance: ClockedInstance, name: str, at: str, expected: Any) -> bool:
+def is_served(instance: Instance, name: str, at: str, expected: Any) -> bool:
     return bool(served(instance, name, at) == expected)
 
 
-def wait_for_periods(instance: ClockedInstance, world: World, kept: dict[str, str]) -> None:
+def wait_for_periods(instance: Instance, world: World, kept: dict[str, str]) -> None:
     """Wait until the boards of every period are as they have to be, those of before `kept` not there."""
     for name, begin in sorted(world.scores.periods()):
         expected = world.scores.boards(name, begin) if begin >= kept[name] else 404
@@ -144,6 +146,30 @@ def test_the_boards_of_every_period_are_those_of_its_events(world: World, clock:
         instance.start()
         instance.wait_for_real_time()
         wait_for_periods(instance, world, kept_from(now_ms))
+
+
+@pytest.mark.system
+def test_periods_are_turned_on_and_off_and_on_again_and_no_board_lacks_a_score(world: World, tmp_path: Path) -> None:
+    servers, now_ms = world.broker.bootstrap_servers, time.time_ns() // 1_000_000
+
+    def running_with(periods: str) -> Instance:
+        return Instance(tmp_path / "instance", servers, PERIODS=periods, PERIODS_KEPT="day=30")
+
+    for periods, generation in (("all", 1), ("all,day,week,month", 2), ("all", 3), ("all,day,week,month", 4)):
+        world.send(300, now_ms - 20 * DAY_MS, now_ms)
+        with running_with(periods) as instance:
+            instance.wait_for_real_time()
+            instance.wait_for_boards(world.scores.all_boards())
+            if periods != "all":
+                wait_for_periods(instance, world, dict.fromkeys(NAMES, ""))
+            # Of real time, in which the first of these instances had no boards of periods.
+            world.send(100, now_ms - 20 * DAY_MS, now_ms)
+            instance.wait_for_boards(world.scores.all_boards())
+            if periods != "all":
+                wait_for_periods(instance, world, dict.fromkeys(NAMES, ""))
+        assert {path.name for path in (tmp_path / "instance/state/checkpoint").glob("*-v*")} == {"leader-boards-v1"}
+        last = {record.key: json.loads(record.value) for record in read_topic(world.broker.connection, HIGH_SCORES)}
+        assert {board["generation"] for board in last.values()} == {generation}
 
 
 def test_what_has_passed_leaves_state_store_and_topic(world: World, clock: Clock, tmp_path: Path) -> None:

@@ -1,4 +1,7 @@
-"""Several stores in one topology: each has its query, its checkpoint and its generations, in one session of Spark."""
+"""Several stores in one topology: each has its query, its checkpoint and its generations, in one session of Spark.
+
+Or one query makes the rows of two.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,18 @@ from pathlib import Path
 import pytest
 
 from app.java.broker import Broker
+from runtime.kafka.partitioner import partition_by_part, partition_for
 from tests.drivers.counted import Counted
 from tests.drivers.stream_process import SHORT_S, StreamProcess, running
-from tests.drivers.word_topologies import letters_in, words_and_letters, words_in
+from tests.drivers.word_topologies import (
+    kinds_in,
+    letters_in,
+    products_alone,
+    products_and_kinds,
+    products_in,
+    words_and_letters,
+    words_in,
+)
 
 _LINES = ("Hello world", "hello kafka streams", "kafka summit kafka", "a/b 😀 b")
 
@@ -68,3 +80,62 @@ def test_each_store_is_exact_and_a_failure_in_one_stops_no_other(broker: Broker,
         count_all()
         stream.stop()
     assert {int(dict(record.headers)["generation"]) for record in world.records(letters)} == {1, 2}
+
+
+_PURCHASES = ("7 red", "7 red blue red", "12 red", "7 any kind", "-3 blue any")
+
+
+def test_rows_that_one_query_makes_for_two_stores_are_exact_in_both(broker: Broker, tmp_path: Path) -> None:
+    world = Counted(broker.connection, products_and_kinds("beside"))
+    products, kinds = world.topology.stores
+    checkpoint = tmp_path / "checkpoint"
+    # Of when the other store had a query of its own.
+    (checkpoint / "kinds-store-v1" / "generation-4").mkdir(parents=True)
+
+    def running_as(topology: str) -> StreamProcess:
+        return StreamProcess(
+            f"tests.drivers.word_topologies:{topology}", "beside", broker.bootstrap_servers, tmp_path / "own",
+            checkpoint, interval_s=SHORT_S,
+        )  # fmt: skip
+
+    def count_both() -> None:
+        world.send(*_PURCHASES * 3)
+        world.until_counted(products_in, products)
+        world.until_counted(kinds_in, kinds)
+
+    world.send(*_PURCHASES * 5)
+    with running(running_as("products_and_kinds")) as stream:
+        stream.until_running()
+        count_both()
+        assert [path.name for path in checkpoint.iterdir()] == ["products-store-v1"]
+        for record in world.records(products):
+            assert record.partition == partition_for(int(record.key), products.partitions)
+        for record in world.records(kinds):
+            assert record.partition == partition_by_part(int(record.key.partition(b"/")[0]), kinds.partitions)
+
+        # 1. One of the topics is deleted.
+        world.topics.delete(kinds.topic)
+        count_both()
+        stream.until_running()
+        stream.kill()
+
+    # 2. The checkpoint is lost, and what was read is gone: the rows of both are in what is published.
+    shutil.rmtree(checkpoint)
+    world.take()
+    with running(running_as("products_and_kinds")) as stream:
+        stream.until_running()
+        count_both()
+        stream.stop()
+
+    # 3. Without the one, and with it again: it has what was sent meanwhile.
+    world.topology = products_alone("beside")
+    with running(running_as("products_alone")) as stream:
+        stream.until_running()
+        world.send(*_PURCHASES)
+        world.until_counted(products_in, products)
+        stream.stop()
+    with running(running_as("products_and_kinds")) as stream:
+        stream.until_running()
+        count_both()
+        stream.stop()
+    assert {int(dict(record.headers)["generation"]) for record in world.records(products)} == {1, 2, 3, 4, 5}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from runtime import (
     REAL_TIME,
     Average,
+    Beside,
     Boolean,
     Count,
     Decimal,
@@ -51,6 +53,16 @@ def by_other_town(lines: Any, towns: Any) -> Any:
     return lines, towns
 
 
+def as_lines(lines: Any) -> Any:
+    """Make a row of each line."""
+    return lines
+
+
+def as_it_came(lines: Any) -> Any:
+    """Make the same."""
+    return lines
+
+
 def as_it_is(row: Any, tables: Any) -> Any:
     """Show a row as it is."""
     return row
@@ -62,6 +74,20 @@ def store(name: str = "counts-store", topic: str = "counts", **others: Any) -> S
 
 def topology(*stores: Store, **others: Any) -> Topology:
     return Topology("lines-counted", **{"source": LINES, "stores": stores or [store()], **others})
+
+
+def _beside(second: str = "all", **others: Any) -> Store:
+    """Return a store whose query makes the rows of another one as well."""
+    by_number = store(key=Key("number", Int64), rows=as_lines)
+    of_lines = {"key": Key("number", Int64) / Key("line", Text), "rows": as_lines, **others}
+    return store("of-lines", "of-lines", beside=Beside(by_number, second, as_lines), **of_lines)
+
+
+def _two_beside_one() -> list[Store]:
+    """Return two stores that have the same one beside them, and that one."""
+    first = _beside()
+    assert first.beside is not None
+    return [first.beside.store, first, replace(first, name="more-lines", topic="more-lines")]
 
 
 REFUSED: list[tuple[Callable[[], object], str]] = [
@@ -190,6 +216,43 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
         lambda: topology(store(key=Key("word", Text))),
         r"store counts-store wants column word, which lines does not have \(it has text\): name one of these, or make",
     ),
+    *(
+        (
+            lambda others=others: _beside(**others),
+            "store of-lines has counts-store beside it: give both the same values, version, partitions, keys_only and",
+        )
+        for others in (
+            {"key": Key("number", Int64)},
+            {"key": Key("number", Int64) / Key("other", Int64)},
+            {"key": Key("text", Text) / Key("number", Int64)},
+            {"values": {"count": Count(), "more": Count()}},
+            {"version": 2},
+            {"partitions": 5},
+        )
+    ),
+    *(
+        (
+            lambda second=second: _beside(second=second),
+            "store of-lines has rows of counts-store without a key: name the second part of these in second, a text",
+        )
+        for second in ("", None, 7)
+    ),
+    (lambda: store(beside=store()), r"beside of store counts-store is Store\(.*: give Beside\(store, \"all\", rows\)"),
+    *(
+        (
+            lambda beside=beside: store(beside=beside),
+            r"beside of store counts-store is Beside\(.*: give it a store, and",
+        )
+        for beside in (Beside("counts-store", "all", as_lines), Beside(store(), "all", "rows"))  # type: ignore[arg-type]
+    ),
+    (
+        lambda: topology(*_two_beside_one()),
+        "store counts-store of topology lines-counted is beside two stores, or has one and is beside another",
+    ),
+    (
+        lambda: topology(_beside()),
+        "store of-lines has counts-store beside it, which is no store of topology lines-counted: name it in stores",
+    ),
     (
         lambda: topology(store(values={"count": Count("times")})),
         r"store counts-store wants column times, which lines does not have \(it has text\)",
@@ -288,6 +351,34 @@ def test_a_store_is_found_by_its_name(name: str) -> None:
             topology().store(name)
     else:
         assert topology().store(name).name == name
+
+
+def test_a_query_that_makes_the_rows_of_two_stores_is_called_as_the_one_alone_would_be() -> None:
+    of_both = _beside(rows=as_it_came, key=Key("text_length", Int64) / Key("text", Text))
+    assert of_both.beside is not None
+    declared = topology(of_both.beside.store, of_both, store("others", "others"))
+    assert [(query.name, query.query_name) for query in declared.queries] == [
+        ("of-lines", "counts-store"),
+        ("others", "others"),
+    ]
+    (query, other), (alone, _, _) = declared.queries, declared.stores
+    assert (query.rows, other.rows) == (as_lines, None)
+    assert query.made == [query, alone]
+    assert query.state_form != alone.state_form, "neither goes on with the state of the other"
+    assert declared.store("of-lines").rows is as_it_came, "the rows of the store alone"
+
+
+def test_values_that_take_their_types_from_the_source_may_be_of_two_stores() -> None:
+    spent = {"spent": Sum("amount")}
+    source = Stream("sales", Json({"shop": Int64, "town": Text, "amount": Decimal(2)}))
+    by_shop = Store("shops", "shops", Key("shop", Int64), spent)
+    by_town = replace(
+        by_shop, name="towns", topic="towns", key=by_shop.key / Key("town", Text), beside=Beside(by_shop, "*", as_lines)
+    )
+    declared = Topology("sales", source, [by_shop, by_town])
+    (query,) = declared.queries
+    assert query.made == [query, declared.store("shops")]
+    assert query.values == {"spent": Sum("amount", Decimal(2))}
 
 
 def test_declarations_are_made_without_spark() -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from runtime import Int64, Key, Limits, Store, Stream, Table, Text, Topology
+from runtime import Beside, Int64, Key, Limits, Store, Stream, Table, Text, Topology
 from topology.leaderboard.moderation import MODERATION_TABLE
-from topology.leaderboard.periods import Periods
+from topology.leaderboard.periods import ALL, Periods
 from topology.leaderboard.places import SPARE_FACTOR, Places
 from topology.leaderboard.ranks import PERSONAL_BEST
 from topology.leaderboard.shown import show
@@ -16,6 +17,7 @@ from topology.leaderboard.topics import HIGH_SCORES, PERIOD_BOARDS, PLAYERS, PRO
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from runtime.declaration import Rows
     from runtime.stream.upkeep import Care, Upkeep
 
 DEFAULT_LIMIT = 3
@@ -64,30 +66,31 @@ def upkeep_with(periods: Periods) -> Callable[[Care], Upkeep]:
     return of
 
 
-def period_boards(depth: int, periods: Periods) -> Store:
-    """Return the store of the boards of periods.
+def period_boards(of_all_time: Store, periods: Periods) -> Store:
+    """Return the store of the boards of periods, whose query makes those of all time as well.
 
     Args:
-        depth: see `leaderboard`.
+        of_all_time: the store of those.
         periods: which ones.
     """
 
-    def rows(events: DataFrame, players: DataFrame, products: DataFrame) -> DataFrame:
-        from topology.leaderboard.period_query import period_rows
+    def rows_of(names: Sequence[str]) -> Rows:
+        def rows(events: DataFrame, players: DataFrame, products: DataFrame) -> DataFrame:
+            from topology.leaderboard.period_query import period_rows
 
-        return period_rows(events, players, products, periods.names)
+            return period_rows(events, players, products, names)
 
-    return Store(
-        PERIOD_STORE,
+        return rows
+
+    return replace(
+        of_all_time,
+        name=PERIOD_STORE,
         topic=PERIOD_BOARDS,
-        rows=rows,
-        key=Key("product_id", Int64) / Key("period", Text),
-        values=Places(depth * SPARE_FACTOR),
-        show=show(depth),
-        limits=Limits(min(DEFAULT_LIMIT, depth), depth),
-        keys_only=True,
+        rows=rows_of(periods.names),
+        key=of_all_time.key / Key("period", Text),
         lapsing=periods.lapsing,
         settings=periods.settings,
+        beside=Beside(of_all_time, ALL, rows_of((ALL, *periods.names))),
     )
 
 
@@ -100,6 +103,16 @@ def leaderboard(depth: int = 10, *, ranks: bool = False, periods: Periods | None
         periods: the periods that have boards beside those of all time, if any have.
     """
     named = {"name": Text}
+    boards = Store(
+        STORE,
+        topic=HIGH_SCORES,
+        rows=score_rows,
+        key=Key("product_id", Int64),
+        values=Places(depth * SPARE_FACTOR),
+        show=show(depth),
+        limits=Limits(min(DEFAULT_LIMIT, depth), depth),
+        keys_only=True,
+    )
     return Topology(
         name="leaderboard",
         source=Stream(SCORE_EVENTS, ScoreEvents()),
@@ -108,17 +121,8 @@ def leaderboard(depth: int = 10, *, ranks: bool = False, periods: Periods | None
             MODERATION_TABLE,
         ],
         stores=[
-            Store(
-                STORE,
-                topic=HIGH_SCORES,
-                rows=score_rows,
-                key=Key("product_id", Int64),
-                values=Places(depth * SPARE_FACTOR),
-                show=show(depth),
-                limits=Limits(min(DEFAULT_LIMIT, depth), depth),
-                keys_only=True,
-            ),
-            *([] if periods is None else [period_boards(depth, periods)]),
+            boards,
+            *([] if periods is None else [period_boards(boards, periods)]),
             *([PERSONAL_BEST] if ranks else []),
         ],
         upkeep=upkeep if periods is None else upkeep_with(periods),

@@ -77,6 +77,12 @@ def seed_floors(seed: DataFrame, keys: Sequence[str], kept: int) -> DataFrame:
     return known.where(F.col("full") >= kept).select(*keys, F.col("last.score").alias("floor"))
 
 
+def with_seed_floors(floors: DataFrame, seed: DataFrame, keys: Sequence[str], kept: int) -> DataFrame:
+    """Return floors of boards that a generation begins without, and of the others those of its seed: as `floors`."""
+    others = floors.join(seed.select(*keys).distinct(), [*keys], "left_anti")
+    return others.select(*keys, "floor").unionByName(seed_floors(seed, keys, kept))
+
+
 def seed(
     boards: DataFrame,
     keys: Sequence[str],

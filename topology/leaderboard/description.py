@@ -102,37 +102,52 @@ RANKS_SUMMARY: Final = (
     f"{SUMMARY} Beside the boards, the best scores of each player on each product go to the topic personal-bests, and"
     " every instance holds them in the order of their ranks."
 )
-PERIODS_NODES: Final = (
-    Node("in periods", "step", "day, week, month", "an entry for each kept period", 1, "period_query.narrowed"),
-    Node(
-        "best per period",
+_OF_PERIODS: Final = {
+    "above floor": Node(
+        "in periods",
+        "step",
+        "drop the hopeless",
+        "all time, and each kept period whose board it can reach; dropped where there is none",
+        function="period_query.narrowed",
+    ),
+    "aggregate": Node(
+        "aggregate",
         "step",
         "best of each",
-        "by product_id and period, the best entries; the floors are by both as well",
-        1,
-        "places.Places.aggregates",
+        "by product_id and period, the best entries: score, then the earlier record; known, pending and hidden apart",
+        function="places.Places.aggregates",
     ),
-    Node(PERIOD_BOARDS, "sink", "compacted", "compacted, by product id and period", 1, "places.Places.published"),
-    Node("store period-boards", "store", "by partition", "one board a product and period that is kept", 1),
+}
+"""What stands in the place of a step where there are boards of periods."""
+_PERIODS_NODES: Final = (
+    Node(PERIOD_BOARDS, "sink", "compacted", "compacted, by product id and period", 2, "places.Places.published"),
+    Node("store period-boards", "store", "by partition", "one board a product and period that is kept", 2),
 )
-PERIODS_FLOWS: Final = (
-    ("parse", "in periods"),
-    ("in periods", "best per period"),
-    ("best per period", PERIOD_BOARDS),
+_PERIODS_FLOWS: Final = (
+    ("merge seed", PERIOD_BOARDS),
     (PERIOD_BOARDS, "store period-boards"),
     ("store period-boards", "queries"),
 )
-PERIODS_SUMMARY: Final = (
-    f"{SUMMARY} Beside the boards of all time, the best of each product in each day, week and month go to the topic"
+_PERIODS_SUMMARY: Final = (
+    f"{SUMMARY} By the same query, the best of each product in each day, week and month go to the topic"
     " period-boards, until they are kept no longer."
 )
+
+
+def _in_periods(flow: tuple[str, str]) -> tuple[str, str]:
+    source, to = (_OF_PERIODS[name].name if name in _OF_PERIODS else name for name in flow)
+    return source, to
+
+
 *_BEFORE_QUERIES, _QUERIES = NODES
 WITH_RANKS: Final = Description(
     "leaderboard", (*_BEFORE_QUERIES, *RANKS_NODES, _QUERIES), (*FLOWS, *RANKS_FLOWS), RANKS_SUMMARY
 )
 """With the ranks of players."""
+_PERIODS_BEFORE_QUERIES: Final = (*(_OF_PERIODS.get(node.name, node) for node in _BEFORE_QUERIES), *_PERIODS_NODES)
+_FLOWS_IN_PERIODS: Final = (*map(_in_periods, FLOWS), *_PERIODS_FLOWS)
 WITH_PERIODS: Final = Description(
-    "leaderboard", (*_BEFORE_QUERIES, *PERIODS_NODES, _QUERIES), (*FLOWS, *PERIODS_FLOWS), PERIODS_SUMMARY
+    "leaderboard", (*_PERIODS_BEFORE_QUERIES, _QUERIES), _FLOWS_IN_PERIODS, _PERIODS_SUMMARY
 )
 """With the boards of periods."""
 
@@ -147,6 +162,6 @@ def described(*, ranks: bool, periods: bool) -> Description:
         return WITH_RANKS if ranks else DESCRIPTION
     if not ranks:
         return WITH_PERIODS
-    nodes = (*_BEFORE_QUERIES, *PERIODS_NODES, *_lower(RANKS_NODES), _QUERIES)
-    summary = PERIODS_SUMMARY + RANKS_SUMMARY.removeprefix(SUMMARY)
-    return Description("leaderboard", nodes, (*FLOWS, *PERIODS_FLOWS, *RANKS_FLOWS), summary)
+    nodes = (*_PERIODS_BEFORE_QUERIES, *_lower(RANKS_NODES), _QUERIES)
+    summary = _PERIODS_SUMMARY + RANKS_SUMMARY.removeprefix(SUMMARY)
+    return Description("leaderboard", nodes, (*_FLOWS_IN_PERIODS, *RANKS_FLOWS), summary)

@@ -134,12 +134,14 @@ class SeenEvents(NamedTuple):
 
 
 class FirstLook:
-    """A context manager that looks in the background, unless there are boards, or few events; after its end, no longer.
+    """A context manager that looks in the background, unless there are all kinds of boards, or few events.
+
+    After its end it looks no longer.
 
     Args:
         kafka: how to connect.
         topics: `score-events` and that of the boards, among others.
-        boards: the topic of the boards.
+        boards: the topics of the boards.
         which: the events that are looked at.
     """
 
@@ -147,7 +149,7 @@ class FirstLook:
         self,
         kafka: KafkaConnection,
         topics: Mapping[str, TopicDescription],
-        boards: str = HIGH_SCORES,
+        boards: Sequence[str] = (HIGH_SCORES,),
         which: Which = NEWEST,
     ) -> None:
         self._kafka = kafka
@@ -182,8 +184,8 @@ class FirstLook:
             self._looked.set_exception(error)
 
     async def _look(self) -> SeenEvents | None:
-        offsets = await self._offsets(self._boards)
-        if offsets.end != offsets.begin:
+        of_boards = [await self._offsets(topic) for topic in self._boards]
+        if all(each.end != each.begin for each in of_boards):
             return None
         offsets = await self._offsets(SCORE_EVENTS)
         waiting = sum(offsets.end.values()) - sum(offsets.begin.values())

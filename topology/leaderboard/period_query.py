@@ -1,4 +1,4 @@
-"""The rows of the boards of periods: an entry for each period that an event lies in.
+"""The rows of the boards of periods, all time among them: an entry for each period that an event lies in.
 
 Pure functions from DataFrames to a DataFrame, as `topology.leaderboard.query`.
 """
@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from runtime.rows import DISTINCT, of_each
-from topology.leaderboard.periods import day_of, periods_of, places_of
+from topology.leaderboard.periods import ALL, day_of, periods_of, places_of
 from topology.leaderboard.query import entries, join_tables
 
 PERIODS: Final = f"{DISTINCT}_periods"
@@ -29,7 +29,7 @@ def period_rows(events: DataFrame, players: DataFrame, products: DataFrame, name
         events: usable events, as `topology.leaderboard.events` reads them, with `at`; narrowed or not.
         players: `id bigint`, those that exist.
         products: `id bigint`, those that exist.
-        names: of the periods that have boards.
+        names: of the periods whose boards they are for.
     """
     if PERIODS not in events.columns:
         periods = periods_of(F.unix_millis("at.timestamp"), dict.fromkeys(names, ""))
@@ -76,7 +76,7 @@ def by_product(floors: DataFrame, cutoffs: Mapping[str, str], today: date) -> Da
     day = F.unix_date(F.to_date(F.substring_index("period", "/", -1)))
     by_place = []
     for name, place in places_of(day, cutoffs, today).items():
-        counts = F.col("period").startswith(f"{name}/") & place.isNotNull()
+        counts = (F.col("period") == ALL) if name == ALL else F.col("period").startswith(f"{name}/") & place.isNotNull()
         by_place.append(F.map_from_entries(F.collect_list(F.when(counts, F.struct(place, "floor")))).alias(name))
 
     def in_order(name: str) -> Column:

@@ -1,4 +1,4 @@
-"""What the boards of periods need while their stream runs, beside what all boards do: those that pass have to go.
+"""What boards of periods need while their stream runs, beside what those of all time do: those that pass have to go.
 
 A period that has passed leaves the state by a new generation, which goes on where the last one has committed and begins
 without it. Until then its events are left out by the query.
@@ -17,11 +17,12 @@ from pyspark.sql import functions as F
 from runtime.kafka.connection import KafkaConnection
 from runtime.kafka.ids import TopicDescription
 from runtime.stream.plan import Next, Plan
+from runtime.stream.tables import in_memory
 from runtime.stream.upkeep import Care
 from runtime.stream.work import Work
 from topology.leaderboard.first_look import EVERYWHERE, FirstLook
 from topology.leaderboard.period_query import by_product, narrowed
-from topology.leaderboard.periods import Periods, by_period, date_of, is_kept
+from topology.leaderboard.periods import ALL, Periods, by_period, date_of, is_kept
 from topology.leaderboard.upkeep import LeaderboardUpkeep
 
 _KEPT_FROM: Final = "kept-from"
@@ -31,7 +32,7 @@ _AFTER_MS: Final = 3_600_000
 
 
 class PeriodUpkeep(LeaderboardUpkeep):
-    """Looks after floors by product and period, after tables, and after periods that pass.
+    """Looks after floors by product and period, after tables, and after periods that pass; all time is one of them.
 
     Args:
         care: what it looks at.
@@ -46,16 +47,16 @@ class PeriodUpkeep(LeaderboardUpkeep):
 
     def first_look(self, kafka: KafkaConnection, topics: Mapping[str, TopicDescription]) -> FirstLook:
         """Return what looks at events of all days."""
-        return FirstLook(kafka, topics, self.care.store.topic, EVERYWHERE)
+        return FirstLook(kafka, topics, [store.topic for store in self.care.store.made], EVERYWHERE)
 
     def keyed(self, events: pa.Table) -> pa.Table:
         """Return events once for each of their periods that are kept, with `period`."""
-        return by_period(events, self._periods.cutoffs())
+        return by_period(events, self._cutoffs())
 
     def seed(self, work: Work, published: DataFrame, *, tables_are_new: bool, goes_on: bool) -> DataFrame:
         """Return the boards so far of periods that are kept."""
         self._seeded_from = self._periods.cutoffs()
-        kept = published.where(is_kept(F.col("period"), self._seeded_from))
+        kept = published.where(is_kept(F.col("period"), {ALL: ALL, **self._seeded_from}))
         return super().seed(work, kept, tables_are_new=tables_are_new, goes_on=goes_on)
 
     def begun(self, work: Work, *, anew: bool, goes_on: bool) -> None:
@@ -72,16 +73,21 @@ class PeriodUpkeep(LeaderboardUpkeep):
 
     def above_floors(self, events: DataFrame, floors: DataFrame | None) -> DataFrame:
         """Return the events that may change a board of a period that is kept, with these periods."""
-        cutoffs, today = self._periods.cutoffs(), date_of(self._periods.now_ms())
-        return narrowed(events, cutoffs, today, None if floors is None else by_product(floors, cutoffs, today))
+        cutoffs, today = self._cutoffs(), date_of(self._periods.now_ms())
+        if floors is None:
+            return narrowed(events, cutoffs, today, None)
+        # Now, and not by the query: new events wait for that to begin.
+        listed = in_memory(events.sparkSession, by_product(floors, cutoffs, today).coalesce(1).toArrow())
+        return narrowed(events, cutoffs, today, listed)
 
     def plan(self, work: Work, joined: Mapping[str, DataFrame], events: int) -> Plan | None:
         """Have periods that have passed leave the state; else as for all boards."""
         now = self._periods.cutoffs(_AFTER_MS)
-        if any(first > self._kept_from.get(name, "") for name, first in now.items()):
-            return Plan(Next.NEW_GENERATION, f"boards of periods before {_listed(now)} have passed", at_commit=True)
+        if begun := sorted(first for name, first in now.items() if first > self._kept_from.get(name, "")):
+            reason = f"boards of periods before {', '.join(begun)} have passed"
+            return Plan(Next.NEW_GENERATION, reason, at_commit=True)
         return super().plan(work, joined, events)
 
-
-def _listed(cutoffs: Mapping[str, str]) -> str:
-    return ", ".join(first for _, first in sorted(cutoffs.items()))
+    def _cutoffs(self) -> dict[str, str]:
+        """Return the oldest period that counts, by name; of all time that itself."""
+        return {ALL: ALL, **self._periods.cutoffs()}

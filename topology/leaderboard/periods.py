@@ -27,7 +27,7 @@ WEEK: Final = "week"
 MONTH: Final = "month"
 NAMES: Final = (DAY, WEEK, MONTH)
 ALL: Final = "all"
-"""The period that is all time: the board that a product has in any case."""
+"""The period that is all time, its name and its text: the board that a product has in any case."""
 KEPT: Final[Mapping[str, int]] = {DAY: 8, WEEK: 5, MONTH: 13}
 """How many past ones of each stay."""
 KEPT_MOST: Final = 1_000
@@ -138,7 +138,7 @@ class Periods:
 
 
 def periods_of(at_ms: Column, cutoffs: Mapping[str, str], today: date = _EPOCH) -> dict[str, Column]:
-    """Return the period of each name that an instant lies in; null in years before 1 and after 9999.
+    """Return the period of each name that an instant lies in; null in years before 1 and after 9999, but for all time.
 
     Args:
         at_ms: in milliseconds from 1970.
@@ -146,7 +146,12 @@ def periods_of(at_ms: Column, cutoffs: Mapping[str, str], today: date = _EPOCH) 
         today: of days around it the texts are made ahead: to write them for each of many events takes Spark longer than
             all else that is done with it.
     """
-    return {name: _text_of(name, day_of(at_ms), cutoff, today) for name, cutoff in cutoffs.items()}
+    from pyspark.sql import functions as F
+
+    return {
+        name: F.lit(ALL) if name == ALL else _text_of(name, day_of(at_ms), cutoff, today)
+        for name, cutoff in cutoffs.items()
+    }
 
 
 def places_of(days: Column, cutoffs: Mapping[str, str], today: date) -> dict[str, Column]:
@@ -161,6 +166,9 @@ def places_of(days: Column, cutoffs: Mapping[str, str], today: date) -> dict[str
 
     places = {}
     for name, cutoff in cutoffs.items():
+        if name == ALL:
+            places[name] = F.lit(0)
+            continue
         first, numbers = _numbers(name, cutoff, today)
         listed = F.split(F.lit(",".join(map(str, numbers))), ",").cast("array<int>")
         places[name] = F.get(listed, days - first)
@@ -222,6 +230,9 @@ def by_period(events: pa.Table, cutoffs: Mapping[str, str]) -> pa.Table:
     place = pc.index_in(days, there)
     of_each = []
     for name, first in cutoffs.items():
+        if name == ALL:
+            of_each.append(events.append_column("period", pa.repeat(ALL, events.num_rows)))
+            continue
         texts = (period_of(name, _EPOCH + timedelta(days=day)) for day in there.to_pylist())
         kept = pa.array([text if text >= first else None for text in texts], pa.string())
         named = dated.append_column("period", kept.take(place))
@@ -235,7 +246,7 @@ def is_kept(period: Column, cutoffs: Mapping[str, str]) -> Column:
 
     kept = F.lit(False)
     for name, first in cutoffs.items():
-        kept = kept | ((period >= first) & period.startswith(f"{name}/"))
+        kept = kept | (period == ALL if name == ALL else (period >= first) & period.startswith(f"{name}/"))
     return kept
 
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from runtime.stream.freshness import Freshness
+from runtime.stream.freshness import Followed
 from runtime.stream.plan import Next, Plan
 from topology.leaderboard.moderation import Hidden
 from topology.leaderboard.places import UNCHANGED_WRITTEN
@@ -78,7 +78,7 @@ class FloorsAge:
         freshness: of the boards that this instance reads, of all that the query writes: the ones of its own copies.
     """
 
-    def __init__(self, freshness: Freshness) -> None:
+    def __init__(self, freshness: Followed) -> None:
         self._freshness = freshness
         self._enough = _ENOUGH_SCORES
         self.begin()

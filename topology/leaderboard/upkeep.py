@@ -42,7 +42,7 @@ _CHECK_AFTER_S: Final = 5.0
 
 
 class _Backlog(NamedTuple):
-    """What a first backlog takes its floors from.
+    """What a backlog takes its floors from that is read from the first event on.
 
     Attributes:
         seen: some of its events.
@@ -77,7 +77,7 @@ class LeaderboardUpkeep(Upkeep):
         self._backlog: _Backlog | None = None
         self._surveys = Surveys(care.refresh_s)
         self._floors_age = FloorsAge(care.freshness)
-        self._begun_here = False
+        self._looked_for_newer = False
         self._check_at_s = math.inf
         self._hiding: Hiding | None = None
 
@@ -118,14 +118,15 @@ class LeaderboardUpkeep(Upkeep):
         return boards.parts(seed, self._keys)
 
     def begun(self, work: Work, *, anew: bool, goes_on: bool) -> None:
-        """Note which generation is worked on; take what has been seen of the events if it has no boards."""
-        self._begun_here = anew
+        """Note which generation is worked on; take what has been seen of events if it reads them all."""
+        # What begins here began with a look at all that is published, if anything is.
+        self._looked_for_newer = anew
         changes = self._changes()
         self._surveys.works_on(work.generation.number, changes, self._hidden(), anew=anew, goes_on=goes_on)
         look, self._look = self._look, None
         self._floors = self._backlog = None
         # A query that goes on has read some of them when other players were known.
-        if look is not None and anew and not work.generation.seeded and (seen := look.take()) is not None:
+        if look is not None and anew and not goes_on and (seen := look.take()) is not None:
             players, products = (pa.array(self.care.tables.keys(topic), pa.int64()) for topic in (PLAYERS, PRODUCTS))
             self._backlog = _Backlog(seen, players, products, changes.deleted)
 
@@ -147,7 +148,7 @@ class LeaderboardUpkeep(Upkeep):
         self._hiding = self._hide(work, hidden)
         if self._backlog is not None:
             self._backlog = self._narrow_by(work, self._backlog, hidden)
-        elif self._floors is None and work.generation.seeded:
+        if self._floors is None and work.generation.seeded:
             self._floors = boards.seed_floors(work.read_seed(), self._keys, self._kept)
 
     def _narrow_by(self, work: Work, backlog: _Backlog, hidden: Hidden) -> _Backlog | None:
@@ -170,11 +171,13 @@ class LeaderboardUpkeep(Upkeep):
             return None
         work.generations.directory.write_text(f"{work.generation.name}/{_UNREAD}", "")
         self._floors = in_memory(work.spark.session, floors)
+        if work.generation.seeded:
+            # What the seed has of a board is pending or hidden by the tables of then.
+            self._floors = boards.with_seed_floors(self._floors, work.read_seed(), self._keys, self._kept)
         return backlog._replace(hidden=hidden)
 
     def narrow(self, events: DataFrame) -> DataFrame:
-        """Drop the events below their board's floor, and mark those of hidden players, in the query that begins."""
-        self._floors_age.begin()
+        """Drop the events below their board's floor, and mark those of hidden players, in the next query."""
         above = self.above_floors(events, self._floors)
         return above if self._hiding is None else self._hiding.events_marked(above)
 
@@ -212,12 +215,16 @@ class LeaderboardUpkeep(Upkeep):
         self._surveys.snapshot_taken(self._changes(), events)
         self._hiding = self._hide_on_disk(work, self._hidden(), name)
         uri = work.snapshot_uri(name, _FLOORS)
+        self._check_at_s = math.inf
         if at_once and self._has_floors_of_before(work, name):
-            # What began here began with a look at all that was published, if anything was.
-            self._check_at_s = math.inf if self._begun_here else time.monotonic() + _CHECK_AFTER_S
+            if not self._looked_for_newer:
+                self._check_at_s = time.monotonic() + _CHECK_AFTER_S
         else:
-            self._check_at_s = math.inf
-            self._write_floors(work, uri)
+            if not self._looked_for_newer:
+                work.look_for_newer()
+            # The next floors come a while after.
+            self._looked_for_newer = False
+            work.with_own(lambda results: write(boards.floors(results, self._keys, self._kept), uri))
         with translated():
             self._floors = read_parquet(work.spark.session, self._floors_schema, uri)
 
@@ -231,9 +238,9 @@ class LeaderboardUpkeep(Upkeep):
             write(self._floors, work.snapshot_uri(name, _FLOORS))
         return True
 
-    def _write_floors(self, work: Work, uri: str) -> None:
-        work.look_for_newer()
-        work.with_own(lambda results: write(boards.floors(results, self._keys, self._kept), uri))
+    def query_started(self) -> None:
+        """Note that newer floors are joined from now on, if they are newer."""
+        self._floors_age.begin()
 
     def committed(self) -> None:
         """Note the end of a batch: what was written before it tells no more whether floors are old."""

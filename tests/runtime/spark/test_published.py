@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame
 
+from runtime import Store
 from runtime.results import delete_headers
 from runtime.spark.results import (
     RECORD,
     deletes_of_earlier,
+    in_query,
     last_of_each,
     later_than,
     latest,
@@ -22,7 +24,7 @@ from runtime.spark.results import (
     texts_of_generation,
 )
 from runtime.spark.session import Spark
-from tests.drivers.word_topologies import word_count
+from tests.drivers.word_topologies import products_and_kinds, word_count
 from topology.leaderboard.board import LEADERBOARD
 
 (STORE,) = word_count("published").stores
@@ -49,6 +51,21 @@ def _headers(offsets: Mapping[str, Mapping[str, int]], version: int) -> dict[str
 def _count(spark: Spark, *results: tuple[int, Mapping[str, Mapping[str, int]], int]) -> int | None:
     found = latest(STORE, published(STORE, _records(spark, *results))).collect()
     return found[0]["values"]["count"] if found else None
+
+
+def test_the_rows_of_two_stores_have_the_keys_of_their_query_and_none_of_one_is_taken_for_one_of_the_other(
+    spark: Spark,
+) -> None:
+    by_product, by_kind = products_and_kinds("published").stores
+    headers = [(name, json.dumps(said).encode()) for name, said in _headers({}, 1).items()]
+
+    def in_query_of_both(of: Store, *keys: str) -> list[tuple[int, str]]:
+        records = spark.session.createDataFrame([(key, '{"count": 1}', headers) for key in keys], RECORD)
+        found = in_query(by_kind, of, published(of, records)).collect()
+        return [(row["product"], row["kind"]) for row in found]
+
+    assert in_query_of_both(by_product, "7", "-3") == [(7, "any kind"), (-3, "any kind")]
+    assert in_query_of_both(by_kind, "7/red", "7/any kind") == [(7, "red")]
 
 
 def test_the_first_record_of_a_partition_is_more_than_none(spark: Spark) -> None:
@@ -115,7 +132,7 @@ def test_the_last_record_of_a_key_in_each_partition_is_taken(spark: Spark) -> No
         record("a", 1, 2, b"elsewhere"),
     ]
     schema = "key binary, value binary, headers array<struct<key: string, value: binary>>, partition int, offset bigint"
-    last = last_of_each(spark.session.createDataFrame(rows, schema)).select("key", "value").collect()
+    last = last_of_each(spark.session.createDataFrame(rows, schema), 1).select("key", "value").collect()
     found = {(bytes(key), None if value is None else bytes(value)) for key, value in last}
     assert found == {(b"a", b"after"), (b"b", None), (b"a", b"elsewhere")}
 

@@ -10,7 +10,7 @@ import pytest
 
 from runtime.spark.checkpoint import CheckpointDirectory
 from runtime.spark.session import Spark
-from runtime.stream.generations import Generation, Generations, Origin, delete_unnamed
+from runtime.stream.generations import Generation, Generations, Origin, delete_former
 from tests.drivers.word_topologies import word_count
 
 ORIGIN = Origin({"lines": "a", "counts": "b"}, 1, {}, 4, 4)
@@ -91,6 +91,6 @@ def test_what_the_last_version_left_is_deleted_and_nothing_else(spark: Spark, tm
     root.write_text("generation-3/generation.json", "{}")
     root.write_text("generation-12/query/offsets/0", "")
     root.write_text("notes", "")
-    delete_unnamed(root)
+    delete_former(root, STORE)
     assert {name for name in root.names() if not name.startswith(".")} == {"notes", f"{STORE.name}-v1"}
     assert generations.current() == generation

@@ -15,7 +15,7 @@ from runtime import Count, Hopping, Key, Session, Store, Text, Tumbling
 from runtime.errors import CheckpointUnusable, DeclarationError, QueryFailed
 from runtime.spark.checkpoint import CheckpointDirectory
 from runtime.spark.session import Spark, read_parquet
-from runtime.stream.generations import LATE_ROWS, Generation, Generations, Origin, delete_unnamed
+from runtime.stream.generations import LATE_ROWS, Generation, Generations, Origin, delete_former
 from runtime.stream.work import write
 
 STORE = Store("counts-store", "counts", Key("text", Text), {"count": Count()})
@@ -36,6 +36,10 @@ ORIGIN = Origin(IDS, version=1, settings={"KEPT": 10}, result_partitions=4, sour
         (replace(ORIGIN, settings={}), None),
         (replace(ORIGIN, version=2), "version 2 of the store instead of 1"),
         (replace(ORIGIN, result_partitions=6), "the result topic has 6 partitions instead of 4"),
+        (
+            replace(ORIGIN, beside_partitions=6),
+            "the result topic of the store beside it has 6 partitions instead of None",
+        ),
         (replace(ORIGIN, source_partitions=3), "the source has 3 partitions instead of 2"),
         (replace(ORIGIN, source_partitions=None), "the source has None partitions instead of 2"),
     ],
@@ -61,8 +65,9 @@ def test_a_number_is_noted_beside_the_checkpoint(spark: Spark, tmp_path: Path) -
 
 @pytest.mark.parametrize("seeded", [True, False])
 @pytest.mark.parametrize("has_older", [True, False])
-def test_a_generation_survives_its_file(seeded: bool, has_older: bool) -> None:
-    generation = Generation(7, "ab12", ORIGIN, seeded, has_older=has_older)
+@pytest.mark.parametrize("beside", [None, 6])
+def test_a_generation_survives_its_file(seeded: bool, has_older: bool, beside: int | None) -> None:
+    generation = Generation(7, "ab12", replace(ORIGIN, beside_partitions=beside), seeded, has_older=has_older)
     assert Generation.from_json(generation.to_json()) == generation
 
 
@@ -315,7 +320,7 @@ def test_what_the_last_version_left_is_deleted_and_nothing_else(
     kept = begun(generations)
     for name in ("generation-3/query/offsets/0", "generation-12/generation.json", "identity"):
         root.write_text(name, "x")
-    delete_unnamed(root)
+    delete_former(root, STORE)
     assert sorted(root.names()) == ["counts-store-v1", "identity"]
     assert generations.current() == kept
 

@@ -12,7 +12,7 @@ from runtime.results import Made, Result
 from runtime.stores.directory import StateDirectory
 from runtime.stores.memory import MemoryStores
 from runtime.stores.protocol import Fill
-from runtime.stream.freshness import Freshness
+from runtime.stream.freshness import Freshness, of_query
 from tests.drivers.readings import PEAKS, SENSORS, STATIONS, readings, result
 from tests.drivers.stores import StoresDriver
 
@@ -82,6 +82,20 @@ def test_results_with_more_events_and_the_same_values_are_counted_and_not_those_
     freshness.note(held, Result(Made(1, events=7), "another"), now_ms=1_000)
     freshness.note(None, held, now_ms=1_000)
     assert (freshness.read, freshness.unchanged, freshness.generation) == (3, 1, 3)
+
+
+def test_of_the_results_that_one_query_makes_for_two_stores_all_is_told() -> None:
+    one, other = Freshness(), Freshness()
+    both = of_query([one, other])
+    held = Result(Made(2, events=5), "as it was")
+    one.note(None, of(1, 1_000), now_ms=1_003)
+    other.note(None, of(1, 1_000, generation=4), now_ms=3_000)
+    other.note(held, Result(Made(3, events=6), "as it was"), now_ms=3_000)
+    assert (both.read, both.unchanged, both.generation) == (3, 1, 4)
+    assert sum(both.delays_s.counts) == 2
+    assert both.delays_s.total == pytest.approx(2.003)
+    assert both.delays_s.counts == [a + b for a, b in zip(one.delays_s.counts, other.delays_s.counts, strict=True)]
+    assert of_query([one]) is one
 
 
 def test_what_is_restored_tells_nothing_of_how_fresh_results_are() -> None:

@@ -26,6 +26,7 @@ from runtime.stream.store_stream import StoreStream
 from runtime.stream.thread import StreamSettings, StreamThread
 from runtime.stream.work import Work
 from tests.drivers.stream_threads import TOWNS, VISITS, NoTables, stream_thread_without_kafka
+from tests.drivers.word_topologies import products_and_kinds
 from tests.waiting import wait_until
 
 
@@ -103,6 +104,16 @@ def test_each_store_of_a_topology_has_a_stream_and_one_of_them_writes_dead_lette
     assert thread.status.state is StreamState.CREATED
 
 
+def test_two_stores_that_one_query_makes_have_one_stream(tmp_path: Path) -> None:
+    both = products_and_kinds("both")
+    settings = StreamSettings(both, SparkSettings(KafkaConnection("localhost:1"), (), tmp_path, tmp_path), "v", "")
+    freshness = {"products-store": Freshness(), "kinds-store": Freshness()}
+    stream = only_stream(StreamThread(settings, NoTables(), freshness))
+    assert stream.name == "products-store"
+    freshness["products-store"].generation, freshness["kinds-store"].generation = 3, 4
+    assert stream.freshness.generation == 4
+
+
 def test_a_report_is_held_to_the_checkpoint_once_its_batch_was_run(tmp_path: Path) -> None:
     stream = only_stream(stream_thread_without_kafka(tmp_path))
     at = TopicPartition("visits", 0)
@@ -122,15 +133,16 @@ def test_a_report_is_held_to_the_checkpoint_once_its_batch_was_run(tmp_path: Pat
 def test_results_of_a_later_generation_have_another_one_begin_if_they_are_there(tmp_path: Path) -> None:
     tables = TablesCreatedAnew()
     stream = only_stream(stream_thread_without_kafka(tmp_path, tables=tables))
+    stream.freshness = freshness = Freshness()
     published = Mock(return_value=0)
     work: Any = SimpleNamespace(generation=SimpleNamespace(number=4))
     work.look_for_newer = lambda: Work.check_newest(work, published())
     for of_results, looks in [(4, 0), (5, 1), (5, 1), (5, 1)]:
         # They went with a topic that was created anew.
-        stream.freshness.generation = of_results
+        freshness.generation = of_results
         assert stream.plan(work, {}) is None
         assert published.call_count == looks
-    published.return_value = stream.freshness.generation = 6
+    published.return_value = freshness.generation = 6
     with pytest.raises(GenerationOutdated, match="results of generation 6 are published, it is 4"):
         stream.plan(work, {})
 

@@ -15,7 +15,7 @@ from runtime.stream.turn import Turn
 from runtime.stream.work import Work
 from tests.drivers.word_topologies import word_count, word_count_each_second
 
-REFRESH, OLD, NEW = Plan(Next.REFRESH, "rows have come"), Snapshot({}, "old"), Snapshot({}, "new")
+REFRESH, NEW = Plan(Next.REFRESH, "rows have come"), Snapshot({}, "new")
 
 
 def report(batch: int, behind: int = 0) -> BatchReport:
@@ -43,8 +43,6 @@ class Query:
 class World:
     """A stream whose tables are old from the first look on, and its generation; what nobody asks for does nothing."""
 
-    keep_up = cast("Any", Work.keep_up)
-
     def __init__(self, pace: str, plan: Plan | None, *, idle: int = 3, behind: int = 0) -> None:
         self.topology = word_count("turn") if pace == REAL_TIME else word_count_each_second("turn")
         self.query = Query(idle, behind)
@@ -52,10 +50,11 @@ class World:
         self.counted: list[int] = []
         self._plan = plan
         self.freshness = Freshness()
-        self.upkeep = self.topics = self.generations = self.generation = cast("Any", _Nothing())
+        self.topics = self.generations = self.generation = cast("Any", _Nothing())
+        self.upkeep: Any = _Noting()
 
-    def real_time(self, *_: object) -> Query:
-        self.started = "real time"
+    def real_time(self, results: object, _: int) -> Query:
+        self.started = f"real time, {results}"
         return self.query
 
     def at_pace(self, _: object, __: object, every_s: int) -> Query:
@@ -77,7 +76,19 @@ class World:
         return NEW
 
     def run(self) -> tuple[Plan, Snapshot | None]:
-        return Turn(cast("Any", self), cast("Work", self), cast("Any", _Nothing()), OLD, 60).run()
+        # At a pace nothing is planned ahead.
+        old = Snapshot({}, "old", None if self.topology.every_s else cast("Any", "planned"))
+        return Turn(cast("Any", self), cast("Work", self), cast("Any", _Nothing()), old, 60).run()
+
+
+class _Noting:
+    """Notes which hooks are called."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *_: self.told.append(name)
 
 
 class _Nothing:
@@ -88,7 +99,8 @@ class _Nothing:
 def test_real_time_ends_after_the_commit_that_comes_next() -> None:
     world = World(REAL_TIME, REFRESH)
     assert world.run() == (REFRESH, NEW)
-    assert (world.started, world.query.looks, world.counted) == ("real time", 4, [4])
+    assert (world.started, world.query.looks, world.counted) == ("real time, planned", 4, [4])
+    assert world.upkeep.told == ["query_started", "committed"]
     assert world.query.stopped
 
 

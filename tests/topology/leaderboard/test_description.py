@@ -8,12 +8,21 @@ from typing import Any
 
 import pytest
 
+from runtime.description import Description
 from tests.drivers import topology as drivers_topology
 from tests.drivers.descriptions import check_flows, check_mermaid, check_picture, check_text
 from tests.drivers.topology import Score, TopologyDriver
-from topology.leaderboard.description import DESCRIPTION, NODES
+from topology.leaderboard.description import NODES, WITH_PERIODS, described
 
 SEED = "boards.seed"
+EACH = pytest.mark.parametrize(
+    "description",
+    [
+        pytest.param(described(ranks=ranks, periods=periods), id=f"ranks {ranks}, periods {periods}")
+        for ranks in (False, True)
+        for periods in (False, True)
+    ],
+)
 
 
 def test_the_steps_are_what_is_called_when_a_query_is_made_in_their_order(
@@ -54,18 +63,30 @@ def note_calls(step: str, called: list[str], monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setattr(drivers_topology, names[0], noting)
 
 
-def test_every_flow_leads_on_between_nodes_that_exist() -> None:
-    check_flows(DESCRIPTION)
+def test_with_periods_one_step_tells_which_boards_an_event_can_reach() -> None:
+    functions = [node.function for node in WITH_PERIODS.nodes]
+    assert "query.above_floor" not in functions
+    assert functions.index("period_query.narrowed") < functions.index("places.Places.aggregates")
+    sinks = {to for source, to in WITH_PERIODS.flows if source == "merge seed"}
+    assert sinks == {"high-scores", "period-boards"}, "one query writes both"
 
 
-def test_the_text_names_every_node() -> None:
-    check_text(DESCRIPTION)
+@EACH
+def test_every_flow_leads_on_between_nodes_that_exist(description: Description) -> None:
+    check_flows(description)
 
 
-def test_mermaid_has_every_node_once_and_every_flow() -> None:
-    check_mermaid(DESCRIPTION)
+@EACH
+def test_the_text_names_every_node(description: Description) -> None:
+    check_text(description)
 
 
+@EACH
+def test_mermaid_has_every_node_once_and_every_flow(description: Description) -> None:
+    check_mermaid(description)
+
+
+@EACH
 @pytest.mark.parametrize("across", [True, False])
-def test_the_picture_has_every_node_and_no_two_boxes_meet(across: bool) -> None:
-    check_picture(DESCRIPTION, across=across)
+def test_the_picture_has_every_node_and_no_two_boxes_meet(description: Description, across: bool) -> None:
+    check_picture(description, across=across)

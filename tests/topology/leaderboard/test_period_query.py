@@ -7,11 +7,13 @@ from datetime import UTC, datetime, time, timedelta
 import pyarrow as pa
 import pytest
 from pyspark.sql import Row
+from pyspark.sql import functions as F
 
 from runtime.spark.session import Spark
 from runtime.testing.frames import frame
+from runtime.types import FIRST_MS, LAST_MS
 from topology.leaderboard.period_query import PERIODS, by_product, narrowed, period_rows
-from topology.leaderboard.periods import KEPT, Periods, period_of
+from topology.leaderboard.periods import ALL, KEPT, Periods, by_period, period_of
 
 NOW = datetime(2026, 11, 25, 16, tzinfo=UTC)
 TODAY = NOW.date()
@@ -70,6 +72,35 @@ def test_a_period_that_is_still_to_come_has_no_floor(spark: Spark) -> None:
     of_product = by_product(frame(spark.session, [(1, "day/2026-11-26", 2.0)], FLOORS), CUTOFFS, TODAY)
     (found,) = narrowed(frame(spark.session, [(1, 1.0, tomorrow)], EVENTS), CUTOFFS, TODAY, of_product).collect()
     assert _listed(found) == ["day/2026-11-26", WEEK, MONTH]
+
+
+@pytest.mark.parametrize(
+    ("score", "product", "reached"),
+    [
+        pytest.param(4.0, 1, [DAY], id="not what is below that of all time"),
+        pytest.param(12.0, 1, [ALL, DAY], id="what is as good as its last place"),
+        pytest.param(2.0, 2, [ALL], id="without a floor of all time"),
+    ],
+)
+def test_all_time_has_a_floor_among_those_of_periods(
+    spark: Spark, score: float, product: int, reached: list[str]
+) -> None:
+    cutoffs = {ALL: ALL, "day": CUTOFFS["day"]}
+    floors = frame(spark.session, [(1, ALL, 12.0), (1, DAY, 3.0), (2, DAY, 5.0)], FLOORS)
+    event = frame(spark.session, [(product, score, NOW)], EVENTS)
+    (found,) = narrowed(event, cutoffs, TODAY, by_product(floors, cutoffs, TODAY)).collect()
+    assert _listed(found) == reached
+
+
+@pytest.mark.parametrize("at", [FIRST_MS - 1, LAST_MS + 1, 0])
+def test_all_time_has_what_is_of_no_calendar_year_and_of_no_period_that_is_kept(spark: Spark, at: int) -> None:
+    cutoffs = {ALL: ALL, **CUTOFFS}
+    event = frame(spark.session, [(1, 1.0, at)], pa.schema([*list(EVENTS)[:2], pa.field("at_ms", pa.int64())]))
+    dated = event.withColumn("timestamp", F.timestamp_millis("at_ms"))
+    (found,) = narrowed(dated, cutoffs, TODAY, None).select(PERIODS).collect()
+    assert _listed(found) == [ALL]
+    seen = pa.table({"product_id": [1], "score": [1.0], "at_ms": [at]})
+    assert by_period(seen, cutoffs)["period"].to_pylist() == [ALL]
 
 
 def test_there_is_a_row_for_each_period_that_an_event_is_left_for_and_none_for_the_others(spark: Spark) -> None:

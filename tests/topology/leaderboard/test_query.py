@@ -207,6 +207,10 @@ class TestGenerations:
         parts = published_boards.parts(seed, BOARD_KEY)
         floors = {row.product_id: row.floor for row in published_boards.seed_floors(parts, BOARD_KEY, 10).collect()}
         assert floors == {1: old[1].known[-1].score}
+        # Of boards that the seed has, no floor of events that were seen counts.
+        seen = make.session.createDataFrame([(1, 1.0), (2, 2.0), (3, 3.0)], "product_id bigint, floor double")
+        with_seen = published_boards.with_seed_floors(seen, parts, BOARD_KEY, 10).collect()
+        assert {row.product_id: row.floor for row in with_seen} == {**floors, 3: 3.0}
         without = driver(products=(1, 2), depth=5, seed=seed).boards(scores)
         assert known(driver(products=(1, 2), depth=5, seed=seed, floors=floors).boards(scores)) == known(without)
 
