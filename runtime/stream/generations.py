@@ -379,12 +379,11 @@ def delete_former(root: CheckpointDirectory, store: Store) -> None:
 
     Args:
         root: what the checkpoint URI names.
-        store: whose query it is; the one that it has beside it may have had a query before, or it itself.
+        store: whose query it is; where it has another one beside it, it had one of its own name before.
     """
-    own = [re.escape(each.name) for each in store.made if each.name != store.query_name]
-    without_query = re.compile(rf"(?:{'|'.join(own)})-v[0-9]+")
+    of_own_name = re.compile(rf"{re.escape(store.name)}-v[0-9]+")
     for name in root.names():
-        if _CLAIM.fullmatch(name) or (own and without_query.fullmatch(name)):
+        if _CLAIM.fullmatch(name) or (store.beside is not None and of_own_name.fullmatch(name)):
             root.delete(name)
 
 

@@ -304,7 +304,6 @@ class Work:
             read: returns the results among the records on the topic of a store.
             use: takes them, with the keys that they have in the query.
         """
-
         made = self.store.made
 
         def with_others(found: list[DataFrame]) -> T:

@@ -6,13 +6,15 @@ Or one query makes the rows of two.
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from app.java.broker import Broker
+from runtime import Store
 from runtime.kafka.partitioner import partition_by_part, partition_for
-from tests.drivers.counted import Counted
+from tests.drivers.counted import Counted, Weigh
 from tests.drivers.stream_process import SHORT_S, StreamProcess, running
 from tests.drivers.word_topologies import (
     kinds_in,
@@ -27,6 +29,13 @@ from tests.drivers.word_topologies import (
 _LINES = ("Hello world", "hello kafka streams", "kafka summit kafka", "a/b 😀 b")
 
 
+def _count(world: Counted, lines: Sequence[str], stores: Mapping[Weigh, Store]) -> None:
+    """Send lines, and wait until every store has counted them."""
+    world.send(*lines)
+    for weigh, store in stores.items():
+        world.until_counted(weigh, store)
+
+
 @pytest.mark.system
 def test_each_store_is_exact_and_a_failure_in_one_stops_no_other(broker: Broker, tmp_path: Path) -> None:
     world = Counted(broker.connection, words_and_letters("stores"))
@@ -38,9 +47,7 @@ def test_each_store_is_exact_and_a_failure_in_one_stops_no_other(broker: Broker,
     )  # fmt: skip
 
     def count_all() -> None:
-        world.send(*_LINES * 3)
-        world.until_counted(words_in, words)
-        world.until_counted(letters_in, letters)
+        _count(world, _LINES * 3, {words_in: words, letters_in: letters})
 
     world.send(*_LINES * 5)
     with running(stream):
@@ -99,9 +106,7 @@ def test_rows_that_one_query_makes_for_two_stores_are_exact_in_both(broker: Brok
         )  # fmt: skip
 
     def count_both() -> None:
-        world.send(*_PURCHASES * 3)
-        world.until_counted(products_in, products)
-        world.until_counted(kinds_in, kinds)
+        _count(world, _PURCHASES * 3, {products_in: products, kinds_in: kinds})
 
     world.send(*_PURCHASES * 5)
     with running(running_as("products_and_kinds")) as stream:

@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from runtime.rows import DISTINCT, of_each
-from topology.leaderboard.periods import ALL, day_of, periods_of, places_of
+from topology.leaderboard.periods import day_of, is_called, periods_of, places_of
 from topology.leaderboard.query import entries, join_tables
 
 PERIODS: Final = f"{DISTINCT}_periods"
@@ -76,7 +76,7 @@ def by_product(floors: DataFrame, cutoffs: Mapping[str, str], today: date) -> Da
     day = F.unix_date(F.to_date(F.substring_index("period", "/", -1)))
     by_place = []
     for name, place in places_of(day, cutoffs, today).items():
-        counts = (F.col("period") == ALL) if name == ALL else F.col("period").startswith(f"{name}/") & place.isNotNull()
+        counts = is_called(F.col("period"), name) & place.isNotNull()
         by_place.append(F.map_from_entries(F.collect_list(F.when(counts, F.struct(place, "floor")))).alias(name))
 
     def in_order(name: str) -> Column:

@@ -146,12 +146,7 @@ def periods_of(at_ms: Column, cutoffs: Mapping[str, str], today: date = _EPOCH) 
         today: of days around it the texts are made ahead: to write them for each of many events takes Spark longer than
             all else that is done with it.
     """
-    from pyspark.sql import functions as F
-
-    return {
-        name: F.lit(ALL) if name == ALL else _text_of(name, day_of(at_ms), cutoff, today)
-        for name, cutoff in cutoffs.items()
-    }
+    return {name: _text_of(name, day_of(at_ms), cutoff, today) for name, cutoff in cutoffs.items()}
 
 
 def places_of(days: Column, cutoffs: Mapping[str, str], today: date) -> dict[str, Column]:
@@ -195,6 +190,8 @@ def _text_of(name: str, days: Column, cutoff: str, today: date) -> Column:
     """Return the period of a name that a day since 1970 lies in, null before the oldest one that counts."""
     from pyspark.sql import functions as F
 
+    if name == ALL:
+        return F.lit(ALL)
     around = [today + timedelta(days=each) for each in range(-_MADE_BEFORE, _MADE_BEHIND)]
     made = [period_of(name, day) for day in around]
     counting = [text if text >= cutoff else "" for text in made]
@@ -246,8 +243,13 @@ def is_kept(period: Column, cutoffs: Mapping[str, str]) -> Column:
 
     kept = F.lit(False)
     for name, first in cutoffs.items():
-        kept = kept | (period == ALL if name == ALL else (period >= first) & period.startswith(f"{name}/"))
+        kept = kept | (is_called(period, name) & (period >= first))
     return kept
+
+
+def is_called(period: Column, name: str) -> Column:
+    """Return whether a period is one of this name."""
+    return period == ALL if name == ALL else period.startswith(f"{name}/")
 
 
 def parse_day(text: str) -> date:
