@@ -95,8 +95,8 @@ class WarmUp:
         root = CheckpointDirectory(spark.session, self._uri)
         try:
             self._go_through(spark, root, topics)
-            # Tasks that were cancelled write on until they have noticed.
-            while spark.runs_tasks():
+            # Tasks that were cancelled, and what makes their files, go on until they have noticed.
+            while spark.works():
                 self._check_left()
                 self._left.wait(_LOOK_EVERY_S)
         finally:

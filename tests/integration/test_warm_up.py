@@ -50,7 +50,7 @@ def test_warming_up_publishes_nothing_and_leaves_nothing(
         wait_until(lambda: thread.warm, "it is warm")
         assert thread.status.state is StreamState.CREATED
         assert not (tmp_path / "checkpoint").exists()
-        assert not any(path.is_file() for path in (tmp_path / "work" / "warm-up").rglob("*"))
+        assert [path for path in (tmp_path / "work" / "warm-up").rglob("*") if path.is_file()] == []
         assert _published(broker, world) == 0
         world.send(*_LINES)
         thread.start()
