@@ -12,7 +12,7 @@ from typing import Final
 from aiokafka import TopicPartition
 from pyspark.sql import DataFrame
 
-from runtime.errors import CheckpointUnusable, QueryFailed
+from runtime.errors import CheckpointUnusable, GenerationOutdated, QueryFailed
 from runtime.kafka.ids import TopicDescription
 from runtime.spark.checkpoint import CheckpointDirectory
 from runtime.spark.plan_check import check_declared
@@ -170,6 +170,8 @@ class Choice:
             self._failures.committed()
         else:
             work = self._work(spark, generations, generation, topics)
+            # Since it was begun here another process may have worked on it, or a query of this one that failed.
+            self._begun = 0
         generations.delete_older(work.generation)
         if reason is not None and not spark.both_compilers:
             waiting = self._topics.events_after(begin or {})
@@ -286,11 +288,20 @@ class Choice:
     ) -> Mapping[TopicPartition, int] | None:
         """Return where a plan has a generation go on with the sources; None where all that they have is read again.
 
-        What is published at a commit holds every event up to there.
+        What is published at a commit holds every event up to there, unless a generation after the last one ended before
+        it was begun: of a key that it had published already, the last one's results count no more.
         """
         if plan is None or not plan.at_commit or last is None or self._trouble(spark, generations, last, topics):
             return None
-        done = self._work(spark, generations, last, topics).log.done()
+        work = self._work(spark, generations, last, topics)
+        if last.number != self._begun:
+            try:
+                with self._spark.beside:
+                    work.look_for_newer()
+            except GenerationOutdated as error:
+                logger.info("all events are read again: %s", error)
+                return None
+        done = work.log.done()
         return None if done is None else done.ends
 
     def _begin(
@@ -352,6 +363,8 @@ class Choice:
         goes_on = begin is not None
         # Where nobody else has written results of the last generation, the last of a key has all that there is.
         by_last = goes_on and last is not None and last.number == self._begun
+        # This one may end before it counts, and have published some by then.
+        self._begun = 0
         begin = self._topics.events().begin if begin is None else begin
         before = self._work(spark, generations, Generation(0, "", self.origin(topics)), topics)
 

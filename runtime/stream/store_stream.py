@@ -369,9 +369,6 @@ class StoreStream:
         if not self._tables.caught_up():
             # Of tables that are being read anew, a part is there.
             return None
-        with self._spark.beside:
-            if (plan := self.upkeep.plan(work, joined, self._status.events)) is not None:
-                return plan
         newest = self.freshness.generation
         if newest > max(work.generation.number, self._newest_looked_up):
             # Of another cluster on the same Kafka, or of a driver that ended before its generation was begun; or those
@@ -379,7 +376,8 @@ class StoreStream:
             with self._spark.beside:
                 work.look_for_newer()
             self._newest_looked_up = newest
-        return None
+        with self._spark.beside:
+            return self.upkeep.plan(work, joined, self._status.events)
 
     def check_stop(self) -> None:
         """Leave the work at hand when a stop is asked for."""

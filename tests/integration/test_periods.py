@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 import time
@@ -12,14 +13,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiokafka import AIOKafkaProducer
 from prometheus_client.parser import text_string_to_metric_families
 
 from app.java.broker import Broker
+from runtime.kafka.connection import KafkaConnection
 from tests.drivers.clocked_instance import Clock, ClockedInstance
 from tests.drivers.instance import Instance
 from tests.drivers.periods import NAMES, DatedScores, ms, period
 from tests.drivers.producer import Inputs
-from tests.drivers.topic_reader import read_topic
+from tests.drivers.topic_reader import all_records, read_topic
 from tests.waiting import wait_until
 from topology.leaderboard.topics import HIGH_SCORES, PERIOD_BOARDS
 
@@ -43,14 +46,15 @@ class World:
         inputs.players(PLAYERS)
         inputs.products(PRODUCTS)
 
-    def send(self, count: int, first_ms: int, last_ms: int) -> None:
-        """Send distinct scores of a stretch of time, in any order."""
+    def send(self, count: int, first_ms: int, last_ms: int, *, known: bool = False) -> None:
+        """Send distinct scores of a stretch of time, in any order; unless `known`, some of ids that nobody has."""
         taken = len(self.scores.scores)
+        players, products = ([*PLAYERS], [*PRODUCTS]) if known else (range(1, 35), range(1, 9))
         self.scores.send(
             (
                 self.random.randrange(1_000_000) + (taken + number) / 1_000_000,
-                self.random.randrange(1, 35),
-                self.random.randrange(1, 9),
+                self.random.choice(players),
+                self.random.choice(products),
                 self.random.randrange(first_ms, last_ms),
             )
             for number in range(count)
@@ -202,6 +206,45 @@ def test_what_has_passed_leaves_state_store_and_topic(world: World, clock: Clock
         wait_until(lambda: state_rows(instance) == in_state, f"the state has {in_state} boards")
         assert "a new generation begins" in instance.log()
         instance.wait_for_boards(world.scores.all_boards())
+
+
+@pytest.mark.system
+def test_nothing_is_lost_where_a_generation_ended_while_it_published_its_seed(
+    world: World, clock: Clock, tmp_path: Path
+) -> None:
+    """The generation of a day ends before it counts; whoever comes next goes on with the last one, and begins anew."""
+    # What unknown ones had might have everything read again, some minutes later.
+    world.send(1_000, NOW_MS - 5 * DAY_MS, NOW_MS, known=True)
+    with ClockedInstance(tmp_path / "instance", world.broker.bootstrap_servers, clock) as instance:
+        instance.wait_for_real_time()
+        instance.wait_for_boards(world.scores.all_boards())
+        wait_for_periods(instance, world, kept_from(NOW_MS))
+        instance.kill()
+        for topic in (HIGH_SCORES, PERIOD_BOARDS):
+            publish_as_next_generation(world.broker.connection, topic)
+        world.send(1_000, NOW_MS - 5 * DAY_MS, NOW_MS, known=True)
+        now_ms = NOW_MS + DAY_MS
+        clock.set(now_ms)
+        instance.start()
+        instance.wait_for_boards(world.scores.all_boards())
+        wait_for_periods(instance, world, kept_from(now_ms))
+
+
+def publish_as_next_generation(kafka: KafkaConnection, topic: str) -> None:
+    """Publish what is on a result topic once more, as a generation does that begins with it."""
+
+    async def publish() -> None:
+        last = {record.key: record for record in await all_records(kafka, topic) if record.value is not None}
+        assert last, "boards are published"
+        async with AIOKafkaProducer(**kafka.for_aiokafka()) as sender:
+            for record in last.values():
+                value = json.loads(record.value)
+                number = value["generation"] = value["generation"] + 1
+                headers = [*{**dict(record.headers), "generation": str(number).encode()}.items()]
+                at = {"key": record.key, "partition": record.partition, "headers": headers}
+                await sender.send_and_wait(topic, json.dumps(value).encode(), **at)
+
+    asyncio.run(publish())
 
 
 def test_scores_around_the_end_of_a_day_a_week_and_a_month_lie_where_their_times_say(

@@ -119,7 +119,7 @@ class LeaderboardUpkeep(Upkeep):
 
     def begun(self, work: Work, *, anew: bool, goes_on: bool) -> None:
         """Note which generation is worked on; take what has been seen of events if it reads them all."""
-        # What begins here began with a look at all that is published, if anything is.
+        # What begins here began with a look at what is published, if anything is.
         self._looked_for_newer = anew
         changes = self._changes()
         self._surveys.works_on(work.generation.number, changes, self._hidden(), anew=anew, goes_on=goes_on)
