@@ -470,7 +470,7 @@ class Store:
         second: object = beside.second
         if not isinstance(other, Store) or not _takes(beside.rows, least=1):
             raise DeclarationError(f"beside of {of} is {beside!r}: give it a store, and a function for both")
-        alike = ("values", "version", "partitions", "keys_only")
+        alike = ("values", "version", "partitions", "keys_only", "records_per_batch")
         keys_fit = [part.type for part in self.key.parts] == [other.key.type, Text]
         are_alike = all(getattr(self, each) == getattr(other, each) for each in alike) and other.window is None
         if not (keys_fit and are_alike):

@@ -214,7 +214,7 @@ class Results:
         other = self.store.beside.store
         is_own = F.col(self.store.key.columns[1].name) != self.store.beside.second
         return [
-            F.when(is_own, key).otherwise(_text_of(other.key)).alias("key"),
+            F.when(is_own, key).otherwise(_text_of(self.store.key.parts[0])).alias("key"),
             # Without one it is Kafka's own, of the key's text.
             F.when(is_own, partition).alias("partition"),
             F.when(is_own, self.store.topic).otherwise(other.topic).alias("topic"),

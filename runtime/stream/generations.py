@@ -7,7 +7,7 @@ a seed: the results so far, which become its first state. Under the checkpoint U
     counts-store-v1/               a query and the version of its store; those before it go when it has caught up
       windows                      which it has, in words
       late-rows                    how many rows have come too late, where rows are final
-      earlier-gone                 there once no result of an earlier version is left
+      earlier-gone                 the stores of which no result of an earlier version is left
       generation-3                 the claim of a number: a file that must not exist, with the claim's token
       generation-3-<token>/
         generation.json            written last when a generation begins; without it the directory does not count
@@ -261,7 +261,7 @@ class Generations:
     def delete_earlier_versions(self, delete_results: Callable[[], None]) -> None:
         """Delete what is left of earlier versions of the store, now that this one has caught up.
 
-        Once, and again when one of them has run since: it has a directory by that.
+        Once, and again when one of them has run since, which has a directory by that, or a store is newly beside it.
 
         Args:
             delete_results: deletes their results.
@@ -271,10 +271,11 @@ class Generations:
         of_store = re.compile(rf"{re.escape(self._store.query_name)}-v([0-9]+)")
         found = (of_store.fullmatch(name) for name in self._root.names())
         earlier = [match[0] for match in found if match and int(match[1]) < self._store.version]
-        if not earlier and self.directory.exists(_EARLIER_GONE):
+        made = {store.name for store in self._store.made}
+        if not earlier and made <= {*(self.directory.read_text(_EARLIER_GONE) or "").split()}:
             return
         delete_results()
-        self.directory.write_text(_EARLIER_GONE, "")
+        self.directory.write_text(_EARLIER_GONE, " ".join(sorted(made)))
         for name in earlier:
             self._root.delete(name)
 

@@ -92,9 +92,9 @@ class Turn:
         stream, work = self._stream, self._work
         self._driver.claim(work.generations, work.generation)
         query = self._snapshot.start(work, stream.upkeep, self._interval_s)
-        stream.upkeep.query_started()
-        work.generations.delete_other_tables(work.generation, self._snapshot.name)
         with running(query):
+            stream.upkeep.query_started()
+            work.generations.delete_other_tables(work.generation, self._snapshot.name)
             while not query.ended():
                 stream.check_stop()
                 stream.topics.look()

@@ -164,7 +164,8 @@ def products_and_kinds(name: str) -> Topology:
         by_product,
         name="kinds-store",
         topic=f"{name}-kinds",
-        key=by_product.key / Key("kind", Text),
+        # Not as the other store calls it.
+        key=Key("of_product", Int64) / Key("kind", Text),
         rows=_of_kinds,
         beside=Beside(by_product, _ANY_KIND, _of_both),
     )
@@ -190,7 +191,8 @@ def _of_both(lines: DataFrame) -> DataFrame:
 
 def _of_each(lines: DataFrame, kinds: Column) -> DataFrame:
     named = _of_product(lines).withColumn(f"{DISTINCT}_kinds", kinds)
-    return of_each(named, F.col(f"{DISTINCT}_kinds"), "kind").drop(f"{DISTINCT}_kinds")
+    each = of_each(named, F.col(f"{DISTINCT}_kinds"), "kind").drop(f"{DISTINCT}_kinds")
+    return each.withColumnRenamed("product", "of_product")
 
 
 def _kinds() -> Column:

@@ -219,7 +219,7 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     *(
         (
             lambda others=others: _beside(**others),
-            "store of-lines has counts-store beside it: give both the same values, version, partitions, keys_only and",
+            "beside it: give both the same values, version, partitions, keys_only, records_per_batch and no window",
         )
         for others in (
             {"key": Key("number", Int64)},
@@ -228,6 +228,7 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
             {"values": {"count": Count(), "more": Count()}},
             {"version": 2},
             {"partitions": 5},
+            {"records_per_batch": 5},
         )
     ),
     *(

@@ -62,7 +62,7 @@ def test_the_rows_of_two_stores_have_the_keys_of_their_query_and_none_of_one_is_
     def in_query_of_both(of: Store, *keys: str) -> list[tuple[int, str]]:
         records = spark.session.createDataFrame([(key, '{"count": 1}', headers) for key in keys], RECORD)
         found = in_query(by_kind, of, published(of, records)).collect()
-        return [(row["product"], row["kind"]) for row in found]
+        return [(row["of_product"], row["kind"]) for row in found]
 
     assert in_query_of_both(by_product, "7", "-3") == [(7, "any kind"), (-3, "any kind")]
     assert in_query_of_both(by_kind, "7/red", "7/any kind") == [(7, "red")]

@@ -6,12 +6,14 @@ import json
 import re
 import threading
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
+from pyspark.sql import DataFrame
 
 from app.instance.checkpoint_identity import checkpoint_identity
-from runtime import Count, Hopping, Key, Session, Store, Text, Tumbling
+from runtime import Beside, Count, Hopping, Int64, Key, Session, Store, Text, Tumbling
 from runtime.errors import CheckpointUnusable, DeclarationError, QueryFailed
 from runtime.spark.checkpoint import CheckpointDirectory
 from runtime.spark.session import Spark, read_parquet
@@ -162,6 +164,20 @@ def test_what_is_left_of_earlier_versions_is_deleted_once(root: CheckpointDirect
     versions[3].delete_earlier_versions(lambda: deleted.append(5))
     assert deleted == [3, 5], "one of them has run again"
     assert sorted(root.names()) == ["counts-store-v1-v1", "counts-store-v3"]
+
+
+def test_a_store_that_comes_beside_another_one_has_its_earlier_results_deleted_too(root: CheckpointDirectory) -> None:
+    deleted: list[str] = []
+    second = replace(STORE, key=Key("number", Int64), version=2)
+
+    def rows(events: DataFrame) -> DataFrame:
+        return events
+
+    beside = Beside(second, "all", rows)
+    of_both = replace(second, name="kinds", topic="kinds", key=second.key / Key("kind", Text), beside=beside)
+    for store, what in ((second, "alone"), (of_both, "both"), (second, "alone again"), (of_both, "both again")):
+        Generations(root, store).delete_earlier_versions(partial(deleted.append, what))
+    assert deleted == ["alone", "both"]
 
 
 def test_other_windows_need_another_version(root: CheckpointDirectory) -> None:
