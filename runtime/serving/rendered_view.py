@@ -34,6 +34,8 @@ logger = logging.getLogger(__name__)
 _AT_ONCE: Final = 32
 """A row that more results look at has them rendered again in the background, so that no read waits for all of them."""
 _SLICE_S: Final = 0.002
+_PAUSE_S: Final = 4 * _SLICE_S
+"""Between two slices of what a change has made stale. All instances that have the row are at it at the same time."""
 _COUNTED_AT_ONCE: Final = 50_000
 """Whoever counts rows waits until so many have been rendered: a second. More are rendered in the background first."""
 _NO_LIST: Final = Limits(default=0, most=0)
@@ -287,8 +289,8 @@ class RenderedView(LocalView):
                 await self._warm(partition, kept)
             while kept.stale and self._is_current(partition, kept):
                 self._settle(partition, EVERYTHING, _SLICE_S)
-                # Whoever reads one meanwhile renders it: as long as this took, the loop is left to them.
-                await asyncio.sleep(_SLICE_S)
+                # Whoever reads one meanwhile renders it: most of the time is left to them, and to what changes next.
+                await asyncio.sleep(_PAUSE_S)
 
     async def keep_warm(self) -> None:
         """Render what changes leave to do, until cancelled."""
@@ -373,17 +375,20 @@ class RenderedView(LocalView):
         # A result that has not been rendered is in no index, and may look at the row as well.
         if not all(self._partition(partition).warm for partition in self._stores):
             self._version += 1
-        at_once = len(keys) <= _AT_ONCE
-        for key in keys:
-            partition = self._partition_of(key)
-            assert partition is not None, "the index has only what was rendered"
-            if at_once:
+        if len(keys) <= _AT_ONCE:
+            for key in keys:
+                partition = self._partition_of(key)
+                assert partition is not None, "the index has only what was rendered"
                 self._render_stored(partition, key)
-            else:
-                self._rendered.pop(key, None)
-                self._partition(partition).stale.add(key)
-                self._ahead.is_needed()
+                self._changed(key)
+            return
+        # By partition and not by key: nobody is answered before all of them are through.
+        for kept in self._partitions.values():
+            kept.stale |= kept.seen.keys() & keys
+        for key in keys:
+            self._rendered.pop(key, None)
             self._changed(key)
+        self._ahead.is_needed()
 
     def _render_stored(self, partition: int, key: KeyValue) -> None:
         store = self._stores.get(partition)
