@@ -382,7 +382,7 @@ class RenderedView(LocalView):
                 self._render_stored(partition, key)
                 self._changed(key)
             return
-        # By partition and not by key: nobody is answered before all of them are through.
+        # A partition at a time, and not a key: nobody is answered until all are marked.
         for kept in self._partitions.values():
             kept.stale |= kept.seen.keys() & keys
         for key in keys:

@@ -63,7 +63,7 @@ COMMITTED_ONLY: Final = {"kafka.isolation.level": "read_committed"}
 _BULK_OPTIONS: Final = {"kafka.max.poll.records": "20000", "kafka.max.partition.fetch.bytes": str(2 * 2**20)}
 """After that Spark's source fetches anew what it had not polled yet."""
 
-_WORKS: Final = re.compile(
+_IS_BUSY: Final = re.compile(
     r'"Executor task launch worker for task|"ChecksumCheckpointFileManager-Thread-\d+"[^\n]* (?:RUNNABLE|BLOCKED)'
 )
 """A thread of Spark's, as the JVM describes it, that runs a task or writes a file of a checkpoint."""
@@ -230,14 +230,14 @@ class Spark:
         """End the JVM at once; calls into it that are under way raise QueryFailed."""
         self._jvm_process.kill()
 
-    def works(self) -> bool:
+    def is_busy(self) -> bool:
         """Return whether tasks run or files of checkpoints are made: also for a query that was stopped before."""
         with translated():
             jvm: Any = self.session._jvm
             threads = jvm.java.lang.management.ManagementFactory.getThreadMXBean().dumpAllThreads(False, False)
             # Spark tells nobody of tasks that were cancelled: their threads have this name until they end. And files
             # are made by threads beside them, which nobody interrupts with the task.
-            return any(_WORKS.match(str(thread.toString())) for thread in threads)
+            return any(_IS_BUSY.match(str(thread.toString())) for thread in threads)
 
     def collect_garbage(self) -> None:
         """Have the JVM collect its garbage, and give the memory back that it does not need while it waits."""

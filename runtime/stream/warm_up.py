@@ -96,7 +96,7 @@ class WarmUp:
         try:
             self._go_through(spark, root, topics)
             # Tasks that were cancelled, and what makes their files, go on until they have noticed.
-            while spark.works():
+            while spark.is_busy():
                 self._check_left()
                 self._left.wait(_LOOK_EVERY_S)
         finally:

@@ -1,4 +1,4 @@
-"""Whether a session works: runs tasks, or writes files of checkpoints."""
+"""Whether a session is busy: runs tasks, or writes files of checkpoints."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from tests.waiting import wait_until
 
 
 def test_tasks_are_seen_while_they_run_and_no_longer(spark: Spark) -> None:
-    wait_until(lambda: not spark.works(), "those of before have ended")
+    wait_until(lambda: not spark.is_busy(), "those of before have ended")
     sleeping = spark.session.range(1).selectExpr("reflect('java.lang.Thread', 'sleep', 1500L + id)")
     with ThreadPoolExecutor(1) as beside:
         done = beside.submit(sleeping.collect)
-        wait_until(spark.works, "a task is seen", every_s=0.05)
+        wait_until(spark.is_busy, "a task is seen", every_s=0.05)
         assert not done.done()
         done.result()
-    wait_until(lambda: not spark.works(), "it is seen no more")
+    wait_until(lambda: not spark.is_busy(), "it is seen no more")
 
 
 def test_files_that_are_made_are_seen_and_threads_that_wait_for_some_to_make_are_not(spark: Spark) -> None:
-    wait_until(lambda: not spark.works(), "those of before have ended")
+    wait_until(lambda: not spark.is_busy(), "those of before have ended")
     jvm: Any = spark.session._jvm  # noqa: SLF001
     class_of = jvm.java.lang.Class.forName
     socket = jvm.java.net.ServerSocket(0)
@@ -32,9 +32,9 @@ def test_files_that_are_made_are_seen_and_threads_that_wait_for_some_to_make_are
     pool = jvm.org.apache.spark.util.ThreadUtils.newDaemonFixedThreadPool(1, name)
     pool.submit(accepts)
     try:
-        wait_until(spark.works, "a thread that makes a file is seen", every_s=0.05)
+        wait_until(spark.is_busy, "a thread that makes a file is seen", every_s=0.05)
         socket.close()
-        wait_until(lambda: not spark.works(), "it waits for the next file")
+        wait_until(lambda: not spark.is_busy(), "it waits for the next file")
         assert f"{name}-0" in str(jvm.java.lang.Thread.getAllStackTraces().keySet().toString())
     finally:
         pool.shutdownNow()
