@@ -47,7 +47,7 @@ _TOPOLOGY = """
     leaderboard leaderboard.topics leaderboard.description leaderboard.periods leaderboard.events
     leaderboard.first_look leaderboard.moderation leaderboard.query leaderboard.period_query leaderboard.places
     leaderboard.bests leaderboard.ranks leaderboard.shown leaderboard.surveys leaderboard.hiding leaderboard.boards
-    leaderboard.upkeep leaderboard.period_upkeep leaderboard.board
+    leaderboard.upkeep leaderboard.period_upkeep leaderboard.rank_upkeep leaderboard.board
     word_count error_counts logins event_counts patterns sales orders product_counter captcha
     hourly_sales browser_windows sessions paid_orders
 """

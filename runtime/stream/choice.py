@@ -142,7 +142,7 @@ class Choice:
         And of these very topics: of one that was created anew, what its copies hold is the old one until they notice.
         """
         joined = {table.topic for table in self._topology.joined(self._store).values()}
-        while joined and not (
+        while (joined or self._upkeep.looks_at) and not (
             all(c.topic_id == topics[c.topic].topic_id for c in self._tables.judged() if c.topic in joined)
             and self._tables.caught_up()
         ):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from aiokafka import TopicPartition
 
@@ -46,6 +46,9 @@ class Upkeep:
     Args:
         care: what it may look at.
     """
+
+    looks_at: ClassVar[Collection[str]] = ()
+    """The topics of tables that have to be whole when a generation is chosen though `rows` joins none of them."""
 
     def __init__(self, care: Care) -> None:
         self.care = care

@@ -8,7 +8,7 @@ from functools import partial, reduce
 from typing import Any, Final, TypeVar
 
 from aiokafka import TopicPartition
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from runtime.declaration import Store, Table, Topology
@@ -246,15 +246,26 @@ class Work:
         """
         return self._with_results(published, use)
 
-    def with_last(self, use: Callable[[DataFrame], T]) -> T:
+    def with_last(self, use: Callable[[DataFrame], T], of_keys_with: Column | None = None) -> T:
         """Return what a use of the last results that are published returns, of each key one: see `with_published`.
 
         They hold all that the query has written, since what it had read again after a failure is written before real
         time; but not what another query had written before it.
+
+        Args:
+            use: see `with_published`.
+            of_keys_with: of those keys alone that have, or had, a result record of which this is true; of few.
         """
         # The first reads of all topics are jobs of their own, at the same time.
         tasks = max(1, TASKS_BESIDE // len(self.store.made))
-        return self._with_results(lambda store, records: published(store, last_of_each(records, tasks)), use)
+
+        def read(store: Store, records: DataFrame) -> DataFrame:
+            if of_keys_with is not None:
+                found = records.where(of_keys_with).select("key").distinct().coalesce(tasks).collect()
+                records = records.where(F.col("key").isin([row.key for row in found]))
+            return published(store, last_of_each(records, tasks))
+
+        return self._with_results(read, use)
 
     def with_own(self, use: Callable[[DataFrame], T]) -> T:
         """Return what a use of the results of this generation returns; they come as `texts_of_generation` has them.

@@ -217,6 +217,12 @@ class Value(ABC):
     plain: ClassVar[bytes | None] = None
     """A pattern of its JSON as Spark writes it: `check` takes all that matches it. None: each has to be checked."""
 
+    takes_repeats: ClassVar[bool] = False
+    """Whether `aggregate` takes a part that comes twice for one. Else each element of a list is given to it once."""
+
+    state_form: ClassVar[str] = ""
+    """See `Values.state_form`."""
+
     # Spark
 
     @property

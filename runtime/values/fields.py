@@ -53,6 +53,10 @@ class Fields(Values):
     def columns(self) -> Mapping[str, str]:
         return {name: of_type for value in self.values.values() for name, of_type in value.columns.items()}
 
+    @property
+    def state_form(self) -> str:
+        return "; ".join(value.state_form for value in self.values.values() if value.state_form)
+
     # Spark
 
     @property
@@ -97,7 +101,7 @@ class Fields(Values):
         from pyspark.sql import Window
         from pyspark.sql import functions as F
 
-        for name in self._lists if self.lattice else ():
+        for name in self._given_once if self.lattice else ():
             part = f"part_{name}"
             nth = F.row_number().over(Window.partitionBy(*keys, part).orderBy(F.lit(0)))
             parts = parts.withColumn(part, F.when(nth == 1, F.col(part)))
@@ -106,6 +110,10 @@ class Fields(Values):
     @property
     def _lists(self) -> list[str]:
         return [name for name, value in self.values.items() if value.listed]
+
+    @property
+    def _given_once(self) -> list[str]:
+        return [name for name in self._lists if not self.values[name].takes_repeats]
 
     def is_published(self) -> Column:
         from pyspark.sql import functions as F
@@ -154,7 +162,7 @@ class Fields(Values):
         """
         from pyspark.sql import functions as F
 
-        for name in self._lists:
+        for name in self._given_once:
             part = self.values[name].part().cast(self.values[name].part_type)
             of_key = {key: f"__of_seed_{key}" for key in keys}
             of_seed = seed.select(

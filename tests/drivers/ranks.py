@@ -96,7 +96,7 @@ class RankedInstances:
         partition = self.views[0].partition_for(KeyPair(product, player))
         for instance in self.instances:
             if (copy := instance.copies.results[STORE].copies.get(partition)) is not None:
-                value = record.to_json({"best": bests}) if bests else None
+                value = record.to_json({"best": bests, "hidden": None}) if bests else None
                 key = f"{product}/{player}".encode()
                 read(copy, [GivenRecord(copy.position, key, value, headers=Made(1).to_headers())])
 

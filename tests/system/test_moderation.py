@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -135,6 +136,34 @@ def test_one_score_is_hidden_by_its_record(inputs: Inputs, replicas: Replicas) -
     wait_everywhere(replicas, lambda member: best(member)["score"] == 1_005.0)
     moderate(inputs, "show", "score", entry)
     wait_everywhere(replicas, lambda member: best(member)["score"] == 5_000.0)
+
+
+def test_scores_are_hidden_one_by_one_and_the_next_ones_come_up_in_boards_and_ranks(
+    inputs: Inputs, replicas: Replicas
+) -> None:
+    entries = []
+    # More than the row of ranks keeps, or the board.
+    for next_one in (1_005.0, 1_004.0, 1_003.0, 1_002.0, 1_001.0):
+        entries.append(rank_of_cheat(replicas.members[0])["entry"])
+        moderate(inputs, "hide", "score", entries[-1])
+        wait_everywhere(replicas, partial(has_as_best, next_one))
+    test_verify_knows_what_is_hidden(inputs, replicas)
+    for entry in entries:
+        moderate(inputs, "show", "score", entry)
+    wait_everywhere(replicas, partial(has_as_best, 5_000.0))
+    assert {rank_of_cheat(member)["entry"] for member in replicas.members} == {entries[0]}
+
+
+def has_as_best(score: float, instance: Instance) -> bool:
+    """Return whether it is the cheat's, by the board as by the rank."""
+    return bool(rank_of_cheat(instance).get("score") == score == best(instance)["score"])
+
+
+def rank_of_cheat(instance: Instance) -> dict[str, Any]:
+    """Return the rank, without anything where there is none."""
+    answer = instance.get(f"/leaderboard/{PRODUCT}/players/{CHEAT}")
+    found: dict[str, Any] = answer.json() if answer.status_code == 200 else {}
+    return found
 
 
 @pytest.mark.parametrize("entry", ["", "7", "an-id/0", "an-id/0/x"])

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
+from runtime.records import ID_MAX
 from runtime.types import check_double, check_integer, check_text
 from runtime.values import Value
 from runtime.values.base import TOPIC_ID
@@ -65,9 +66,11 @@ class Bests(Value):
 
     Attributes:
         kept: how many.
+        column: of rows, that has the scores.
     """
 
     kept: int = KEPT
+    column: str = "score"
 
     lattice: ClassVar[bool] = True
     nullable: ClassVar[bool] = False
@@ -88,13 +91,13 @@ class Bests(Value):
 
     @property
     def columns(self) -> Mapping[str, str]:
-        return {"score": "double"}
+        return {self.column: "double"}
 
     def part(self) -> Column:
         from pyspark.sql import functions as F
 
         # Adding nothing makes 0 of -0, which is the same score and has other bytes.
-        score, at = F.col("score") + F.lit(0.0), F.col("at")
+        score, at = F.col(self.column) + F.lit(0.0), F.col("at")
         return F.when(
             score.isNotNull(),
             F.struct(
@@ -161,6 +164,34 @@ class Bests(Value):
     @property
     def is_served_as_it_is(self) -> bool:
         return True
+
+
+@dataclass(frozen=True)
+class HiddenScores(Bests):
+    """All scores that the query takes for hidden: null where there are none, as of nearly every player.
+
+    None is left out: all of them come back when they are lifted, and there are no more than somebody has hidden.
+    """
+
+    kept: int = ID_MAX
+    column: str = "hidden_score"
+
+    nullable: ClassVar[bool] = True
+    plain: ClassVar[bytes | None] = rb"(?:null|\[S(?:,S)*\])".replace(b"S", _PLAIN)
+    takes_repeats: ClassVar[bool] = True
+    state_form: ClassVar[str] = "hidden scores beside the best"
+
+    def aggregate(self, part: Column) -> Column:
+        from pyspark.sql import functions as F
+
+        # Not `max_by`, whose buffer has room for all that it may come to hold, in the state of each key.
+        every = F.sort_array(F.collect_set(part), asc=False)
+        return F.when(F.size(every) > 0, every)
+
+    @property
+    def json_schema(self) -> Mapping[str, Any]:
+        of_list = super().json_schema
+        return {"type": ["array", "null"], "items": of_list["items"]}
 
 
 def _best_of(fields: Mapping[str, Any]) -> Best:

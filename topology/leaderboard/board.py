@@ -48,11 +48,11 @@ def score_rows(events: DataFrame, players: DataFrame, products: DataFrame) -> Da
 
 
 def upkeep(care: Care) -> Upkeep:
-    """Return what looks after floors and tables while the stream of boards runs; that of ranks needs neither."""
-    from runtime.stream.upkeep import Upkeep
+    """Return what looks after floors and tables while the stream of boards runs, or after hidden scores of ranks."""
+    from topology.leaderboard.rank_upkeep import RankUpkeep
     from topology.leaderboard.upkeep import LeaderboardUpkeep
 
-    return LeaderboardUpkeep(care) if care.store.name == STORE else Upkeep(care)
+    return LeaderboardUpkeep(care) if care.store.name == STORE else RankUpkeep(care)
 
 
 def upkeep_with(periods: Periods) -> Callable[[Care], Upkeep]:

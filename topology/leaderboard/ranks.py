@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from runtime import Int64, Key, Ranking, ReadBack, Row, Standing, Store, Tables
 from runtime.ordered_bytes import double_of, falling_double, integers_of, rising_integer
-from topology.leaderboard.bests import Bests
+from topology.leaderboard.bests import Bests, HiddenScores
 from topology.leaderboard.moderation import Hidden, ScoreName
 from topology.leaderboard.topics import MODERATION, PERSONAL_BESTS, PLAYERS, PRODUCTS
 
@@ -18,23 +18,45 @@ STORE: Final = "personal-bests"
 
 
 def best_rows(events: DataFrame) -> DataFrame:
-    """Return a score of a player for each event: `product_id bigint, player_id bigint, score double, at`.
+    """Return a score of a player for each event: `product_id, player_id, score double, hidden_score double, at`.
 
-    Whether player and product exist is not asked here: who holds a rank is known when it is read.
+    Of the two scores one is null. Whether player and product exist is not asked here: who holds a rank is known when it
+    is read.
 
     Args:
-        events: usable events, as `topology.leaderboard.events` reads them, with `at`.
+        events: usable events, as `topology.leaderboard.events` reads them, with `at`; with `hidden boolean` as well
+            where a score is hidden, see `topology.leaderboard.hiding`.
     """
+    from pyspark.sql import functions as F
+
     from topology.leaderboard.events import with_player
 
-    return with_player(events).select("product_id", "player_id", "score", "at")
+    hidden = F.col("hidden") if "hidden" in events.columns else F.lit(False)
+    return with_player(events).select(
+        "product_id",
+        "player_id",
+        F.when(~hidden, F.col("score")).alias("score"),
+        F.when(hidden, F.col("score")).alias("hidden_score"),
+        "at",
+    )
+
+
+def best_of(row: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the best score of a row: one that the query took for hidden counts once it is not any more."""
+    best: Sequence[Mapping[str, Any]] = row["best"][:1]
+    if lifted := row.get("hidden"):
+        best = [min([*best, *lifted], key=_in_order)]
+    return best[0] if best else None
+
+
+def _in_order(score: Mapping[str, Any]) -> tuple[float, int, int, int]:
+    return -score["score"], score["timestamp"], score["partition"], score["offset"]
 
 
 def place(row: Mapping[str, Any]) -> bytes | None:
     """Return the bytes by which players are ranked: the higher best score first, then the earlier record."""
-    if not row["best"]:
+    if (best := best_of(row)) is None:
         return None
-    best = row["best"][0]
     return b"".join(
         (
             falling_double(best["score"]),
@@ -60,13 +82,16 @@ def best_of_place(place: bytes, topic: str) -> Mapping[str, Any]:
 
 
 def _topic_of(row: Mapping[str, Any]) -> str:
-    topic: str = row["best"][0]["topic"]
+    best = best_of(row)
+    assert best is not None, "it has a place"
+    topic: str = best["topic"]
     return topic
 
 
 def show_rank(row: Row, standing: Standing, tables: Tables) -> dict[str, Any]:
     """Return what is served of a player's rank."""
-    best = row["best"][0]
+    best = best_of(row)
+    assert best is not None, "it has a place"
     return {
         "playerId": row["player_id"],
         "playerName": tables[PLAYERS][row["player_id"]]["name"],
@@ -82,15 +107,18 @@ def show_rank(row: Row, standing: Standing, tables: Tables) -> dict[str, Any]:
 def counts(product_id: int, player_id: int, values: Mapping[str, Any], hidden: Hidden) -> Mapping[str, Any]:
     """Return the scores of a player that are not hidden: none where the player is."""
     if hidden.hides_player(player_id, product_id):
-        return {**values, "best": []}
+        return {**values, "best": [], "hidden": None}
     if not hidden.scores:
         return values
-    best = [
-        each
-        for each in values["best"]
-        if ScoreName(each["topic"], each["partition"], each["offset"]) not in hidden.scores
-    ]
-    return {**values, "best": best}
+    left = {
+        name: [
+            each
+            for each in values.get(name) or ()
+            if ScoreName(each["topic"], each["partition"], each["offset"]) not in hidden.scores
+        ]
+        for name in ("best", "hidden")
+    }
+    return {**values, **left}
 
 
 PERSONAL_BEST: Final = Store(
@@ -98,7 +126,7 @@ PERSONAL_BEST: Final = Store(
     topic=PERSONAL_BESTS,
     rows=best_rows,
     key=Key("product_id", Int64) / Key("player_id", Int64),
-    values={"best": Bests()},
+    values={"best": Bests(), "hidden": HiddenScores()},
     ranking=Ranking(
         place,
         show_rank,

@@ -9,12 +9,15 @@ from typing import Final, NamedTuple
 
 from runtime.stream.freshness import Followed
 from runtime.stream.plan import Next, Plan
-from topology.leaderboard.moderation import Hidden
+from topology.leaderboard.bests import KEPT
+from topology.leaderboard.moderation import NOTHING_HIDDEN, Hidden
 from topology.leaderboard.places import UNCHANGED_WRITTEN
 
 _ENOUGH_SCORES: Final = 1_000
 _FEW_SCORES: Final = 100
 """So many tell whether newer floors have helped."""
+_SETTLED_S: Final = 5.0
+"""So long after a score was hidden, the result that has it is published, also if it was hidden as soon as it came."""
 
 
 class Survey(NamedTuple):
@@ -282,3 +285,64 @@ class Surveys:
         self._surveyed_events = events
         self._found_nothing = False
         self._look_again_at_s = math.inf
+
+
+class RankSurveys:
+    """When to look for players of whom all scores are hidden that ranks keep, and what that asks for.
+
+    Args:
+        every_s: the least time between two surveys in seconds.
+        now_s: monotonic time in seconds.
+    """
+
+    def __init__(self, every_s: float, now_s: Callable[[], float] = time.monotonic) -> None:
+        self._every_s = every_s
+        self._now_s = now_s
+        self._may_begin_anew_at_s = self._surveyed_at_s = -math.inf
+        self.begin()
+
+    def begin(self) -> None:
+        """Note that a generation is worked on: what is hidden by now may have left players without a score."""
+        # What the last survey that found nobody has looked at: of players all who were hidden then or since.
+        self._hidden = self._surveyed = NOTHING_HIDDEN
+        self._hidden_at_s, self._due_at_s = -math.inf, math.inf
+
+    def generation_took(self, took_s: float) -> None:
+        """Note how long a new generation took: reading everything again may take a tenth of the time, not all of it."""
+        self._may_begin_anew_at_s = self._now_s() + 10 * took_s
+
+    def is_due(self, hidden: Hidden) -> bool:
+        """Return whether to look now.
+
+        Args:
+            hidden: what is hidden now.
+        """
+        if hidden != self._hidden:
+            self._hidden = hidden
+            before = self._surveyed
+            self._surveyed = Hidden(before.players | hidden.players, before.scores & hidden.scores)
+            # Only what is hidden takes a score away, and only who is shown lacks one; of fewer scores none has all.
+            matters = hidden.scores != self._surveyed.scores or hidden.players != self._surveyed.players
+            if len(hidden.scores) < KEPT:
+                self._due_at_s = math.inf
+            elif matters:
+                self._hidden_at_s = self._now_s()
+                due_at_s = max(self._hidden_at_s + _SETTLED_S, self._surveyed_at_s + self._every_s)
+                self._due_at_s = min(self._due_at_s, due_at_s)
+        return self._now_s() >= self._due_at_s
+
+    def plan(self, found: int) -> Plan | None:
+        """Return what a survey asks for, None when the query needs nothing new.
+
+        Args:
+            found: how many rows have no score left.
+        """
+        now_s = self._now_s()
+        if found and now_s < self._may_begin_anew_at_s:
+            self._due_at_s = self._may_begin_anew_at_s
+            return None
+        self._surveyed, self._surveyed_at_s = self._hidden, now_s
+        self._due_at_s = now_s + self._every_s if now_s < self._hidden_at_s + _SETTLED_S else math.inf
+        if found:
+            return Plan(Next.NEW_GENERATION, f"of {found} players all scores are hidden that ranks keep")
+        return None

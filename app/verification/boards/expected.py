@@ -34,7 +34,6 @@ from runtime.kafka.offsets import OffsetRange, Ranges
 from runtime.kafka.unreadable import Record, find_runs, read_ranges, spans_of
 from runtime.spark.bounded_read import around, past_unreadable
 from runtime.spark.session import Spark, read_parquet, translated
-from topology.leaderboard.bests import KEPT
 from topology.leaderboard.topics import PLAYERS, PRODUCTS, SCORE_EVENTS
 
 logger = logging.getLogger(__name__)
@@ -260,15 +259,13 @@ class Expectation:
     def _bests(self, scores: DataFrame) -> DataFrame:
         """Return the best score of each player on each product that is not hidden, in order.
 
-        The higher one comes first, then the earlier record. It is one of those that the product keeps of the player:
-        where all of these are hidden there is none, whatever scores are behind them.
+        The higher one comes first, then the earlier record.
         """
         order = [F.desc("score"), F.asc("timestamp_ms"), F.asc("partition"), F.asc("offset")]
         nth = F.row_number().over(Window.partitionBy("product_id", "player_id").orderBy(*order))
         players = self._table(PLAYERS).select(F.col("id").alias("player_id"), F.col("name").alias("player_name"))
         products = self._table(PRODUCTS).select(F.col("id").alias("product_id"))
-        kept = self._not_hidden(scores.withColumn("nth", nth).where(F.col("nth") <= KEPT))
-        best = kept.withColumn("nth", nth).where("nth = 1")
+        best = self._not_hidden(scores).withColumn("nth", nth).where("nth = 1")
         return best.join(players, "player_id").join(products, "product_id").orderBy("product_id", *order)
 
     def _best(self, scores: DataFrame, *of: str) -> DataFrame:

@@ -24,6 +24,7 @@ from runtime.stream.freshness import Freshness
 from runtime.stream.status import StreamState
 from runtime.stream.store_stream import StoreStream
 from runtime.stream.thread import StreamSettings, StreamThread
+from runtime.stream.upkeep import Upkeep
 from runtime.stream.work import Work
 from tests.drivers.stream_threads import TOWNS, VISITS, NoTables, stream_thread_without_kafka
 from tests.drivers.word_topologies import products_and_kinds
@@ -89,6 +90,29 @@ def test_copies_of_a_table_that_no_rows_are_made_with_are_not_waited_for(tmp_pat
     )
     stream = only_stream(StreamThread(settings, NoTables()))
     stream._choice._await_tables({})  # noqa: SLF001
+
+
+class LooksAtTowns(Upkeep):
+    looks_at = (TOWNS,)
+
+
+class TablesThatCome(NoTables):
+    """Tables that are whole when somebody has asked for that often enough."""
+
+    asked = 0
+
+    def caught_up(self) -> bool:
+        self.asked += 1
+        return self.asked == 3
+
+
+def test_tables_that_an_upkeep_alone_looks_at_are_waited_for(tmp_path: Path) -> None:
+    shown_only = replace(VISITS.stores[0], rows=None, key=Key("text", Text))
+    looked_at = replace(VISITS, stores=[shown_only], upkeep=LooksAtTowns)
+    settings = StreamSettings(looked_at, SparkSettings(KafkaConnection("localhost:1"), (), tmp_path, tmp_path), "v", "")
+    stream = only_stream(StreamThread(settings, tables := TablesThatCome()))
+    stream._choice._await_tables({})  # noqa: SLF001
+    assert tables.asked == 3
 
 
 def test_each_store_of_a_topology_has_a_stream_and_one_of_them_writes_dead_letters(tmp_path: Path) -> None:

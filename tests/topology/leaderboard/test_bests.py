@@ -18,9 +18,9 @@ from runtime.spark.session import Spark
 from runtime.testing import check_value
 from runtime.testing.frames import EPOCH_MS, TOPIC_ID, StoreOnFrames
 from tests.drivers.topology import Score, numbered
-from topology.leaderboard.bests import KEPT, Best, Bests
+from topology.leaderboard.bests import KEPT, Best, Bests, HiddenScores
 from topology.leaderboard.board import leaderboard
-from topology.leaderboard.ranks import PERSONAL_BEST, STORE, best_of_place, place
+from topology.leaderboard.ranks import PERSONAL_BEST, STORE, best_of, best_of_place, place
 
 SEED = 20261127
 
@@ -50,26 +50,33 @@ def test_the_best_of_lists_are_the_best_of_all_their_scores(all_: list[tuple[Bes
     assert reduce(Bests().merge, shuffled, nothing) == tuple(right)
 
 
-@given(lists)
-def test_bests_survive_their_json_and_are_served_as_it_is(best: tuple[Best, ...]) -> None:
-    record = PERSONAL_BEST.record
-    value = record.to_json({"best": best})
-    assert record.parse(value) == {"best": best}
-    assert record.row(value) == record.row_of({"best": best}) == json.loads(value)
+@given(lists, st.none() | lists)
+def test_bests_survive_their_json_and_are_served_as_it_is(
+    best: tuple[Best, ...], hidden: tuple[Best, ...] | None
+) -> None:
+    record, values = PERSONAL_BEST.record, {"best": best, "hidden": hidden}
+    value = record.to_json(values)
+    assert record.parse(value) == values
+    assert record.row(value) == record.row_of(values) == json.loads(value)
 
 
-@given(lists.filter(bool))
-def test_the_best_score_is_read_back_from_its_place(best: tuple[Best, ...]) -> None:
-    row = PERSONAL_BEST.record.row_of({"best": best})
-    at = place(row)
-    assert at is not None
-    assert best_of_place(at, best[0].topic) == {"best": row["best"][:1]}
+@given(lists, lists)
+def test_the_best_score_is_read_back_from_its_place(best: tuple[Best, ...], lifted: tuple[Best, ...]) -> None:
+    row = PERSONAL_BEST.record.row_of({"best": best, "hidden": lifted or None})
+    at, found = place(row), best_of(row)
+    if at is None or found is None:
+        assert (at, found) == (None, None)
+        assert not best + lifted
+    else:
+        assert best_of_place(at, found["topic"]) == {"best": [found]}
+        right = min((*best, *lifted), key=lambda each: (-each.score, *each[1:4]))
+        assert [found[name] for name in ("score", "timestamp", "partition", "offset")] == [*right[:4]]
 
 
 @given(st.lists(bests, min_size=2, max_size=20))
 def test_places_are_in_the_order_of_the_scores_and_of_their_records(all_: list[Best]) -> None:
     def place_of(best: Best) -> bytes:
-        found = place(PERSONAL_BEST.record.row_of({"best": (best,)}))
+        found = place(PERSONAL_BEST.record.row_of({"best": (best,), "hidden": None}))
         assert found is not None
         return found
 
@@ -109,10 +116,19 @@ SPELLED = [b"1.0", b"-0.0", b"0.5", b"1.0E10", b"1.797693134862315E99", b"1E5", 
 )
 def test_what_is_plain_is_taken(scores: list[bytes], number: bytes, topic: bytes, behind: bytes) -> None:
     best = b'{"score":%b,"timestamp":%b,"partition":0,"offset":%b,"topic":"%b"}'
-    value = b'{"best":[%b]%b}' % (b",".join(best % (score, number, number, topic) for score in scores), behind)
-    if PERSONAL_BEST.record.is_plain(value):
-        parsed = PERSONAL_BEST.record.parse(value)
-        assert [each.score for each in parsed["best"]] == [*map(float, scores)]
+    listed = b",".join(best % (score, number, number, topic) for score in scores)
+    for value in (b'{"best":[%b],"hidden":null%b}', b'{"best":[],"hidden":[%b]%b}'):
+        if PERSONAL_BEST.record.is_plain(value % (listed, behind)):
+            parsed = PERSONAL_BEST.record.parse(value % (listed, behind))
+            assert [each.score for each in (*parsed["best"], *(parsed["hidden"] or ()))] == [*map(float, scores)]
+
+
+def test_what_was_published_before_hidden_scores_stood_apart_is_taken() -> None:
+    best = Best(5.0, 1, 0, 7, "T")
+    value = PERSONAL_BEST.record.to_json({"best": (best,), "hidden": None}).replace(b',"hidden":null', b"")
+    assert b"hidden" not in value
+    assert PERSONAL_BEST.record.parse(value) == {"best": (best,), "hidden": None}
+    assert best_of(PERSONAL_BEST.record.row(value)) == Bests().to_json([best])[0]
 
 
 # Spark
@@ -137,6 +153,14 @@ def test_the_law_holds(spark: Spark, scores: list[float | None]) -> None:
         if score is not None
     ]
     assert found == Bests().to_json(Bests().merge(tuple(expected), ()))
+
+
+def test_the_law_holds_of_hidden_ones(spark: Spark) -> None:
+    scores = [1.0, None, 9.0, 3.0, None, *map(float, range(30))]
+    rows = [{"at": (1000, number % 2, number), "hidden_score": score} for number, score in enumerate(scores)]
+    found = check_value(spark.session, HiddenScores(), rows)
+    assert [each["score"] for each in found] == sorted((each for each in scores if each is not None), reverse=True)
+    assert check_value(spark.session, HiddenScores(), [{"hidden_score": None}] * 2) is None
 
 
 def test_a_row_a_player_and_product_has_their_best_scores_whoever_exists(spark: Spark) -> None:

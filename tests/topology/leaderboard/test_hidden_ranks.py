@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -38,14 +39,25 @@ class Ranked:
         body = None if value is None else json.dumps(value).encode()
         self.instance.read_table(topic, 0, [GivenRecord(offset, key.encode(), body)])
 
-    def play(self, product: int, player: int, *scores: float, first: int | None = None) -> None:
-        offset = player * 10 if first is None else first
-        best = [
-            {"score": score, "timestamp": 1, "partition": product, "offset": offset + at, "topic": "T"}
-            for at, score in enumerate(scores)
-        ]
-        value = json.dumps({"best": best}, separators=(",", ":")).encode()
-        headers = Made(1).to_headers()
+    def play(
+        self,
+        product: int,
+        player: int,
+        *scores: float,
+        first: int | None = None,
+        apart: Sequence[float] = (),
+        generation: int = 1,
+    ) -> None:
+        def listed(scores: Sequence[float], first: int) -> list[dict[str, Any]]:
+            return [
+                {"score": score, "timestamp": 1, "partition": product, "offset": first + at, "topic": "T"}
+                for at, score in enumerate(scores)
+            ]
+
+        best = listed(scores, player * 10 if first is None else first)
+        hidden = listed(apart, player * 10) or None
+        value = json.dumps({"best": best, "hidden": hidden}, separators=(",", ":")).encode()
+        headers = Made(generation).to_headers()
         self.instance.read_results(STORE, [GivenRecord(0, b"%d/%d" % (product, player), value, headers=headers)])
 
     def moderate(self, key: str, value: dict[str, Any] | None) -> None:
@@ -90,6 +102,17 @@ def test_a_player_without_a_score_left_holds_no_rank() -> None:
         ranked.moderate(f"score/T/1/{offset}", HIDE)
     assert [player for player, _ in ranked.ranking(1)] == [5, 3, 2, 1]
     assert ranked.view.count_of(1) == 4
+
+
+def test_what_the_query_took_for_hidden_counts_once_it_is_lifted() -> None:
+    ranked = Ranked()
+    ranked.moderate("score/T/1/40", HIDE)
+    ranked.play(1, 4, 12.0, first=50, apart=(40.0,), generation=2)
+    assert ranked.ranking(1) == [(5, 50.0), (3, 30.0), (2, 20.0), (4, 12.0), (1, 10.0)]
+    ranked.moderate("score/T/1/40", None)
+    assert ranked.ranking(1) == ALL
+    ranked.moderate("player/4", HIDE)
+    assert [player for player, _ in ranked.ranking(1)] == [5, 3, 2, 1]
 
 
 def test_whoever_follows_a_hidden_player_is_told() -> None:

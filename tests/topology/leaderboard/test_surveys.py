@@ -4,8 +4,8 @@ import pytest
 
 from runtime.stream.freshness import Freshness
 from runtime.stream.plan import Next, Plan
-from topology.leaderboard.moderation import NOTHING_HIDDEN, Hidden, HiddenPlayer
-from topology.leaderboard.surveys import Changes, FloorsAge, Survey, Surveys, floors_are_old, plan_refresh
+from topology.leaderboard.moderation import NOTHING_HIDDEN, Hidden, HiddenPlayer, ScoreName
+from topology.leaderboard.surveys import Changes, FloorsAge, RankSurveys, Survey, Surveys, floors_are_old, plan_refresh
 
 NOTHING = Survey(newly_known=0, short_boards=0, pending_lost=0, pending_shown=0, at_risk=0)
 
@@ -313,3 +313,97 @@ def test_a_generation_that_is_worked_on_again_is_known_as_before() -> None:
 
 def asks_for(plan: Plan | None) -> Next | None:
     return None if plan is None else plan.next
+
+
+class SurveyedRanks:
+    """Surveys of ranks whose time is told here, where scores are hidden by a number each."""
+
+    def __init__(self) -> None:
+        self.now_s = 1000.0
+        self.hidden = NOTHING_HIDDEN
+        self.surveys = RankSurveys(60, lambda: self.now_s)
+
+    def is_due_after(self, seconds: float) -> bool:
+        self.now_s += seconds
+        return self.surveys.is_due(self.hidden)
+
+    def hides(self, *scores: int, players: tuple[int, ...] = ()) -> None:
+        """Have just these be hidden from now on."""
+        names = frozenset(ScoreName("T", 0, score) for score in scores)
+        self.hidden = Hidden(frozenset(map(HiddenPlayer, players)), names)
+        self.surveys.is_due(self.hidden)
+
+
+@pytest.fixture
+def ranks() -> SurveyedRanks:
+    return SurveyedRanks()
+
+
+def test_ranks_are_looked_at_once_the_results_of_what_was_hidden_are_there(ranks: SurveyedRanks) -> None:
+    ranks.hides(1, 2, 3)
+    assert [ranks.is_due_after(seconds) for seconds in (0, 4.9, 0.2)] == [False, False, True]
+    assert ranks.surveys.plan(0) is None
+    assert not ranks.is_due_after(1_000)
+    # Another time after a while: changes that come one after the other are looked at together.
+    ranks.hides(1, 2, 3, 4)
+    assert ranks.is_due_after(5)
+    assert ranks.surveys.plan(0) is None
+    ranks.hides(1, 2, 3, 4, 5)
+    assert [ranks.is_due_after(seconds) for seconds in (50, 9.9, 0.2)] == [False, False, True]
+
+
+def test_of_fewer_hidden_scores_than_a_row_keeps_nobody_can_lack_all(ranks: SurveyedRanks) -> None:
+    ranks.hides(1, 2, players=(1, 2, 3, 4))
+    assert not ranks.is_due_after(1_000)
+    ranks.hides(1, 2, 3)
+    ranks.hides(1, 2)
+    assert not ranks.is_due_after(1_000)
+
+
+def test_what_was_hidden_while_ranks_were_looked_at_is_looked_at_once_more(ranks: SurveyedRanks) -> None:
+    ranks.hides(1, 2, 3)
+    ranks.is_due_after(4)
+    ranks.hides(1, 2, 3, 4)
+    assert ranks.is_due_after(1)
+    # Its result may come after this look.
+    assert ranks.surveys.plan(0) is None
+    assert [ranks.is_due_after(seconds) for seconds in (59, 1)] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("scores", "players", "due"),
+    [((1, 2, 3), (), False), ((1, 2, 3), (7,), False), ((1, 2, 4), (), True), ((1, 2, 3), (9, 7), False)],
+)
+def test_ranks_are_looked_at_again_only_where_somebody_can_have_lost_a_score(
+    ranks: SurveyedRanks, scores: tuple[int, ...], players: tuple[int, ...], due: bool
+) -> None:
+    ranks.hides(1, 2, 3)
+    assert ranks.is_due_after(5)
+    ranks.surveys.plan(0)
+    ranks.hides(*scores, players=players)
+    assert ranks.is_due_after(1_000) == due
+
+
+def test_a_player_or_a_score_that_was_lifted_meanwhile_is_looked_at(ranks: SurveyedRanks) -> None:
+    for between in ({"players": (7,)}, {}):
+        scores = (1, 2, 3, 4) if between else (1, 2, 3)
+        ranks.hides(1, 2, 3, 4)
+        ranks.is_due_after(1_000)
+        ranks.surveys.plan(0)
+        ranks.hides(*scores, **between)
+        assert not ranks.is_due_after(1_000)
+        ranks.hides(1, 2, 3, 4)
+        assert ranks.is_due_after(1_000)
+
+
+def test_a_generation_begins_where_players_have_no_score_left_but_not_all_the_time(ranks: SurveyedRanks) -> None:
+    ranks.hides(1, 2, 3)
+    ranks.surveys.generation_took(100)
+    assert ranks.is_due_after(5)
+    assert ranks.surveys.plan(2) is None
+    assert [ranks.is_due_after(seconds) for seconds in (994, 1)] == [False, True]
+    plan = Plan(Next.NEW_GENERATION, "of 2 players all scores are hidden that ranks keep")
+    assert ranks.surveys.plan(2) == plan
+    # The next generation is looked at as well.
+    ranks.surveys.begin()
+    assert [ranks.is_due_after(seconds) for seconds in (0, 59, 1)] == [False, False, True]
