@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from api.components import Components
@@ -136,7 +136,8 @@ def store_schema(store: Store) -> dict[str, Any]:
     values = record.values if isinstance(record, Fields) else {}
     columns = {name: value.json_schema for name, value in values.items()}
     fields = columns if store.window is None else {**_OF_WINDOW, **columns}
-    return _row_schema(model_name(store.name, "Row"), store.key, fields)
+    may_lack = [name for name, value in values.items() if value.left_out]
+    return _row_schema(model_name(store.name, "Row"), store.key, fields, may_lack)
 
 
 def table_schema(table: Table) -> dict[str, Any]:
@@ -145,10 +146,13 @@ def table_schema(table: Table) -> dict[str, Any]:
     return _row_schema(model_name(table.topic, "TableRow"), table.key, columns)
 
 
-def _row_schema(title: str, key: Key, columns: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def _row_schema(
+    title: str, key: Key, columns: Mapping[str, Mapping[str, Any]], may_lack: Sequence[str] = ()
+) -> dict[str, Any]:
     of_key = {column.name: column.type.key_schema for column in key.columns}
     fields = {**of_key, **{name: dict(schema) for name, schema in columns.items()}}
-    return {"title": title, "type": "object", "properties": fields, "required": list(fields)}
+    required = [name for name in fields if name not in may_lack]
+    return {"title": title, "type": "object", "properties": fields, "required": required}
 
 
 def _columns(source: Topology) -> list[Column]:

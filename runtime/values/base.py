@@ -217,6 +217,10 @@ class Value(ABC):
     plain: ClassVar[bytes | None] = None
     """A pattern of its JSON as Spark writes it: `check` takes all that matches it. None: each has to be checked."""
 
+    left_out: ClassVar[bool] = False
+    """Whether nulls are left out of records that have it, and of what is served: hardly any key has such a value. It is
+    not the first of a record."""
+
     takes_repeats: ClassVar[bool] = False
     """Whether `aggregate` takes a part that comes twice for one. Else each element of a list is given to it once."""
 

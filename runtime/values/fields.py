@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, reduce
 from operator import or_
@@ -53,6 +53,15 @@ class Fields(Values):
     def columns(self) -> Mapping[str, str]:
         return {name: of_type for value in self.values.values() for name, of_type in value.columns.items()}
 
+    @cached_property
+    def says_nulls(self) -> bool:
+        return not any(value.left_out for value in self.values.values())
+
+    @property
+    def kept_form(self) -> str:
+        # What is left out of most is lacking in those of before, which can be read.
+        return self._schema(name for name, value in self.values.items() if not value.left_out)
+
     @property
     def state_form(self) -> str:
         return "; ".join(value.state_form for value in self.values.values() if value.state_form)
@@ -61,7 +70,10 @@ class Fields(Values):
 
     @property
     def published_schema(self) -> str:
-        fields = ", ".join(f"`{name}` {value.spark}" for name, value in self.values.items())
+        return self._schema(self.values)
+
+    def _schema(self, names: Iterable[str]) -> str:
+        fields = ", ".join(f"`{name}` {self.values[name].spark}" for name in names)
         return f"{fields}, `{_CORRUPT}` string"
 
     @property
@@ -184,12 +196,13 @@ class Fields(Values):
     @cached_property
     def _plain(self) -> re.Pattern[bytes] | None:
         """The pattern of records whose values are all plain, in their order."""
-        fields = []
+        fields = b""
         for name, value in self.values.items():
             if value.plain is None:
                 return None
-            fields.append(re.escape(json_bytes(name)) + b":" + value.plain)
-        return re.compile(rb"\{" + b",".join(fields) + rb"\}")
+            field = (b"," if fields else b"") + re.escape(json_bytes(name)) + b":" + value.plain
+            fields += b"(?:" + field + b")?" if value.left_out else field
+        return re.compile(rb"\{" + fields + rb"\}")
 
     def parse(self, value: bytes) -> dict[str, Any]:
         """Return what a value says; nobody may change what is returned. See `Values.parse`."""
@@ -214,7 +227,7 @@ class Fields(Values):
 
     def to_json(self, values: Any) -> bytes:
         return json_bytes(
-            {name: None if (said := values[name]) is None else each.to_json(said) for name, each in self.values.items()}
+            {name: None if said is None else each.to_json(said) for name, each, said in self._said(values)}
         )
 
     def row(self, value: bytes) -> dict[str, Any]:
@@ -224,9 +237,13 @@ class Fields(Values):
         return self.row_of(self.parse(value))
 
     def row_of(self, values: Any) -> dict[str, Any]:
-        return {
-            name: None if (said := values[name]) is None else each.served(said) for name, each in self.values.items()
-        }
+        return {name: None if said is None else each.served(said) for name, each, said in self._said(values)}
+
+    def _said(self, values: Any) -> Iterator[tuple[str, Value, Any]]:
+        """Yield what a record says of values, by name."""
+        for name, each in self.values.items():
+            if (said := values[name]) is not None or self.says_nulls:
+                yield name, each, said
 
     @cached_property
     def _served_as_they_are(self) -> bool:

@@ -177,7 +177,8 @@ class HiddenScores(Bests):
     column: str = "hidden_score"
 
     nullable: ClassVar[bool] = True
-    plain: ClassVar[bytes | None] = rb"(?:null|\[S(?:,S)*\])".replace(b"S", _PLAIN)
+    left_out: ClassVar[bool] = True
+    plain: ClassVar[bytes | None] = rb"\[S(?:,S)*\]".replace(b"S", _PLAIN)
     takes_repeats: ClassVar[bool] = True
     state_form: ClassVar[str] = "hidden scores beside the best"
 
@@ -191,7 +192,7 @@ class HiddenScores(Bests):
     @property
     def json_schema(self) -> Mapping[str, Any]:
         of_list = super().json_schema
-        return {"type": ["array", "null"], "items": of_list["items"]}
+        return {"type": "array", "items": of_list["items"]}
 
 
 def _best_of(fields: Mapping[str, Any]) -> Best:

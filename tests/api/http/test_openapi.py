@@ -152,7 +152,7 @@ async def test_what_a_client_knows_by_name_has_one() -> None:
     assert {"Boards", "Entry", "Rank", "Problem", "Order", "Require", "PersonalBestsRow", "PlayersTableRow"} <= set(
         models
     )
-    assert models["PersonalBestsRow"]["required"] == ["product_id", "player_id", "best", "hidden"]
+    assert models["PersonalBestsRow"]["required"] == ["product_id", "player_id", "best"]
     assert models["Require"] == {"title": "Require", "type": "string", "enum": ["active"]}
 
 

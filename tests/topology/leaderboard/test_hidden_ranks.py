@@ -55,8 +55,8 @@ class Ranked:
             ]
 
         best = listed(scores, player * 10 if first is None else first)
-        hidden = listed(apart, player * 10) or None
-        value = json.dumps({"best": best, "hidden": hidden}, separators=(",", ":")).encode()
+        hidden = {"hidden": listed(apart, player * 10)} if apart else {}
+        value = json.dumps({"best": best, **hidden}, separators=(",", ":")).encode()
         headers = Made(generation).to_headers()
         self.instance.read_results(STORE, [GivenRecord(0, b"%d/%d" % (product, player), value, headers=headers)])
 
