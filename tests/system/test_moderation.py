@@ -103,6 +103,11 @@ def test_what_is_hidden_can_be_read_with_its_time_and_reason(inputs: Inputs, rep
 
 
 def test_verify_knows_what_is_hidden(inputs: Inputs, replicas: Replicas) -> None:
+    verify(inputs, replicas)
+
+
+def verify(inputs: Inputs, replicas: Replicas) -> None:
+    """Have the command compare what the instances serve with what has to be."""
     urls = [f"--url=http://{member.address}" for member in replicas.members]
     settings = {"BOOTSTRAP_SERVERS": inputs.kafka.bootstrap_servers, "DEPTH": 2, "RANKS": "true"}
     done = run_command("verify", *urls, **settings)
@@ -147,7 +152,7 @@ def test_scores_are_hidden_one_by_one_and_the_next_ones_come_up_in_boards_and_ra
         entries.append(rank_of_cheat(replicas.members[0])["entry"])
         moderate(inputs, "hide", "score", entries[-1])
         wait_everywhere(replicas, partial(has_as_best, next_one))
-    test_verify_knows_what_is_hidden(inputs, replicas)
+    verify(inputs, replicas)
     for entry in entries:
         moderate(inputs, "show", "score", entry)
     wait_everywhere(replicas, partial(has_as_best, 5_000.0))

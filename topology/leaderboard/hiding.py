@@ -10,15 +10,21 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from runtime.stream.tables import in_memory
+from runtime.stream.tables import TableSource, in_memory
 from topology.leaderboard.events import with_player
-from topology.leaderboard.moderation import Hidden
+from topology.leaderboard.moderation import Hidden, hidden_by
+from topology.leaderboard.topics import MODERATION
 
 SCHEMAS: Final = {"players": "player_id bigint", "on_products": "player_id bigint, product_id bigint"}
 """Of the tables of hidden players."""
 _PLAYERS: Final = pa.schema({"player_id": pa.int64()})
 _ON_PRODUCTS: Final = pa.schema({"player_id": pa.int64(), "product_id": pa.int64()})
 _SCORES: Final = pa.schema({"topic": pa.string(), "partition": pa.int32(), "offset": pa.int64()})
+
+
+def hidden_now(tables: TableSource) -> Hidden:
+    """Return what is hidden, by the rows that this instance has."""
+    return hidden_by(dict(tables.rows(MODERATION)))
 
 
 def tables_of(hidden: Hidden) -> dict[str, pa.Table]:

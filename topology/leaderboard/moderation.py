@@ -149,7 +149,16 @@ def concerned_by(key: str) -> Concern:
     if isinstance(named, HiddenPlayer):
         return Concern(rows=[(PLAYERS, named.player_id)])
     # Of which product it is, the name does not say.
-    return Concern(text=b'"partition":%d,"offset":%d' % (named.partition, named.offset))
+    return Concern(text=place_in_json(named).encode())
+
+
+def place_in_json(named: ScoreName) -> str:
+    """Return the partition and the offset of a score as they stand in result records that have it.
+
+    >>> place_in_json(ScoreName("AbC", 0, 7))
+    '"partition":0,"offset":7'
+    """
+    return f'"partition":{named.partition},"offset":{named.offset}'
 
 
 def _parse(text: str) -> str:

@@ -16,14 +16,14 @@ from runtime.stream.plan import Plan
 from runtime.stream.upkeep import Care, Upkeep
 from runtime.stream.work import Work
 from topology.leaderboard.bests import KEPT
-from topology.leaderboard.hiding import Hiding
-from topology.leaderboard.moderation import NOTHING_HIDDEN, Hidden, ScoreName, hidden_by
+from topology.leaderboard.hiding import Hiding, hidden_now
+from topology.leaderboard.moderation import NOTHING_HIDDEN, Hidden, ScoreName, place_in_json
 from topology.leaderboard.ranks import best_of, counts
 from topology.leaderboard.surveys import RankSurveys
 from topology.leaderboard.topics import MODERATION, SCORE_EVENTS
 
 _PLACE = r'"partition":[0-9]+,"offset":[0-9]+'
-"""Of a score, as it stands in a result record."""
+"""Every `place_in_json`."""
 
 
 def hidden_apart(published: DataFrame, hidden: Collection[ScoreName]) -> DataFrame:
@@ -51,7 +51,7 @@ def _is_hidden(hidden: Collection[ScoreName]) -> Callable[[Column], Column]:
 
 def names_one(hidden: Collection[ScoreName]) -> Column:
     """Return whether a result record may have one of these scores, by its `value`: without reading its JSON."""
-    places = sorted({f'"partition":{partition},"offset":{offset}' for _, partition, offset in hidden})
+    places = sorted({place_in_json(score) for score in hidden})
     found = F.regexp_extract_all(F.col("value").cast("string"), F.lit(_PLACE), F.lit(0))
     return F.exists(found, lambda place: place.isin(places))
 
@@ -131,8 +131,7 @@ class RankUpkeep(Upkeep):
         # Before the rows are read: a change in between is then seen once more.
         revision = self.care.tables.revision(MODERATION)
         if revision != self._revision:
-            self._hidden = hidden_by(dict(self.care.tables.rows(MODERATION)))
-            self._revision = revision
+            self._hidden, self._revision = hidden_now(self.care.tables), revision
         return self._hidden
 
 

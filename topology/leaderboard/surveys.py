@@ -161,8 +161,8 @@ def plan_refresh(
     return None
 
 
-class Surveys:
-    """When the boards have to be compared with the tables, and what the result asks for.
+class _AtTimes:
+    """When surveys may be, and the generations that they ask for.
 
     Args:
         every_s: the least time between two surveys in seconds.
@@ -172,18 +172,28 @@ class Surveys:
     def __init__(self, every_s: float, now_s: Callable[[], float] = time.monotonic) -> None:
         self._every_s = every_s
         self._now_s = now_s
+        self._surveyed_at_s = self._may_begin_anew_at_s = -math.inf
+
+    def generation_took(self, took_s: float) -> None:
+        """Note how long a new generation took: reading everything again may take a tenth of the time, not all of it."""
+        self._may_begin_anew_at_s = self._now_s() + 10 * took_s
+
+
+class Surveys(_AtTimes):
+    """When the boards have to be compared with the tables, and what the result asks for; arguments as `_AtTimes`."""
+
+    def __init__(self, every_s: float, now_s: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(every_s, now_s)
         self._generation = 0
         self._added_before_generation: int | None = None
         self._ever_hidden: Hidden | None = None
         self._in_snapshot = Changes(0, 0)
         self._surveyed: Changes | None = None
-        self._surveyed_at_s = -math.inf
         self._surveyed_events = 0
         self._watches = False
         self._found_nothing = False
         self._reads_all = False
         self._look_again_at_s = math.inf
-        self._may_begin_anew_at_s = -math.inf
 
     def works_on(self, generation: int, changes: Changes, hidden: Hidden, *, anew: bool, goes_on: bool) -> None:
         """Note which generation is worked on.
@@ -218,10 +228,6 @@ class Surveys:
         """Note what a query of the generation hides: once that is lifted, scores of it may be lacking."""
         if (ever := self._ever_hidden) is not None:
             self._ever_hidden = Hidden(ever.players | hidden.players, ever.scores | hidden.scores)
-
-    def generation_took(self, took_s: float) -> None:
-        """Note how long a new generation took: reading everything again may take a tenth of the time, not all of it."""
-        self._may_begin_anew_at_s = self._now_s() + 10 * took_s
 
     def snapshot_taken(self, changes: Changes, events: int) -> None:
         """Note how the tables are that the next query joins, and how many score events have been read."""
@@ -287,29 +293,19 @@ class Surveys:
         self._look_again_at_s = math.inf
 
 
-class RankSurveys:
-    """When to look for players of whom all scores are hidden that ranks keep, and what that asks for.
-
-    Args:
-        every_s: the least time between two surveys in seconds.
-        now_s: monotonic time in seconds.
-    """
+class RankSurveys(_AtTimes):
+    """When to look for players of whom all scores are hidden that ranks keep; arguments as `_AtTimes`."""
 
     def __init__(self, every_s: float, now_s: Callable[[], float] = time.monotonic) -> None:
-        self._every_s = every_s
-        self._now_s = now_s
-        self._may_begin_anew_at_s = self._surveyed_at_s = -math.inf
+        super().__init__(every_s, now_s)
         self.begin()
 
     def begin(self) -> None:
         """Note that a generation is worked on: what is hidden by now may have left players without a score."""
-        # What the last survey that found nobody has looked at: of players all who were hidden then or since.
-        self._hidden = self._surveyed = NOTHING_HIDDEN
+        self._hidden = NOTHING_HIDDEN
+        # What was hidden at the last survey: less the scores that were lifted since, and with all players since.
+        self._surveyed = NOTHING_HIDDEN
         self._hidden_at_s, self._due_at_s = -math.inf, math.inf
-
-    def generation_took(self, took_s: float) -> None:
-        """Note how long a new generation took: reading everything again may take a tenth of the time, not all of it."""
-        self._may_begin_anew_at_s = self._now_s() + 10 * took_s
 
     def is_due(self, hidden: Hidden) -> bool:
         """Return whether to look now.
@@ -337,11 +333,11 @@ class RankSurveys:
         Args:
             found: how many rows have no score left.
         """
-        now_s = self._now_s()
+        now_s = self._surveyed_at_s = self._now_s()
         if found and now_s < self._may_begin_anew_at_s:
             self._due_at_s = self._may_begin_anew_at_s
             return None
-        self._surveyed, self._surveyed_at_s = self._hidden, now_s
+        self._surveyed = self._hidden
         self._due_at_s = now_s + self._every_s if now_s < self._hidden_at_s + _SETTLED_S else math.inf
         if found:
             return Plan(Next.NEW_GENERATION, f"of {found} players all scores are hidden that ranks keep")

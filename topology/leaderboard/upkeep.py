@@ -28,8 +28,8 @@ from runtime.stream.upkeep import Care, Upkeep
 from runtime.stream.work import Work, write
 from topology.leaderboard import boards
 from topology.leaderboard.first_look import FirstLook, SeenEvents
-from topology.leaderboard.hiding import SCHEMAS, Hiding, tables_of
-from topology.leaderboard.moderation import Hidden, hidden_by
+from topology.leaderboard.hiding import SCHEMAS, Hiding, hidden_now, tables_of
+from topology.leaderboard.moderation import Hidden
 from topology.leaderboard.query import above_floor
 from topology.leaderboard.surveys import Changes, FloorsAge, Surveys
 from topology.leaderboard.topics import MODERATION, PLAYERS, PRODUCTS, SCORE_EVENTS
@@ -300,7 +300,7 @@ class LeaderboardUpkeep(Upkeep):
         return Changes(*tables.changes((PLAYERS, PRODUCTS)), tables.revision(MODERATION))
 
     def _hidden(self) -> Hidden:
-        return hidden_by(dict(self.care.tables.rows(MODERATION)))
+        return hidden_now(self.care.tables)
 
     def _hiding_of(self, work: Work, hidden: Hidden) -> Hiding:
         return Hiding.of(work.spark.session, hidden, work.topic_ids[SCORE_EVENTS])
