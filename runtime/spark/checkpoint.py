@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from urllib.parse import quote, unquote, urlsplit
 
 from pyspark.sql import SparkSession
 
 from runtime.errors import CheckpointUnusable, QueryFailed
 from runtime.spark.session import translated
+
+logger = logging.getLogger(__name__)
+
+_DAMAGED: Final = "ChecksumException"
 
 
 class CheckpointDirectory:
@@ -54,15 +59,22 @@ class CheckpointDirectory:
             return bool(self._files.exists(self._path(name)))
 
     def read_text(self, name: str) -> str | None:
-        """Return a file's text, or None when it is not there."""
+        """Return a file's text; None when it is not there, and an empty one when it is damaged."""
         if not self.exists(name):
             return None
-        with translated():
-            stream = self._files.open(self._path(name))
-            try:
-                return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
-            finally:
-                stream.close()
+        try:
+            with translated():
+                stream = self._files.open(self._path(name))
+                try:
+                    return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+                finally:
+                    stream.close()
+        except QueryFailed as error:
+            # Hadoop keeps a checksum beside each file of a local file system.
+            if _DAMAGED not in str(error):
+                raise
+            logger.error("%s is damaged: %s", self.child(name), error)
+            return ""
 
     def write_text(self, name: str, text: str) -> None:
         """Write a file whole: by a rename, so that a reader sees all of it or none."""

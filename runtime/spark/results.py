@@ -150,7 +150,9 @@ class Results:
         """Return the parts that rows are: the key, of what each is made, and those of the values.
 
         Args:
-            rows: as `in_windows` returns them. Rows without a key are left out.
+            rows: as `in_windows` returns them. Rows without a key are left out; where results say up to where they have
+                counted, those too of partitions that the source has got since: nothing could say that they are counted,
+                and a generation for all of its partitions is about to begin.
         """
         made = [
             F.lit(1).cast("bigint").alias(f"{_MADE}events"),
@@ -163,6 +165,8 @@ class Results:
         older = [F.lit(None).cast("string").alias(name) for name in self._older_names]
         rows = self._with_topic_id(rows)
         keyed = rows.where(has_key(self.store))
+        if self.keeps_offsets:
+            keyed = keyed.where(self._is_of_a_place())
         of_window = [] if self.store.window is None else [_TIME if self._sessions else _START]
         return keyed.select(*self._keys(), *of_window, *made, *offsets, *older, *self.store.record.parts(rows))
 
@@ -360,6 +364,14 @@ class Results:
         """Return whether a row's record lies there."""
         lies = F.col("at.partition") == partition
         return lies if len(self.sources) == 1 else (F.col("at.source") == source.topic) & lies
+
+    def _is_of_a_place(self) -> Column:
+        """Return whether a row's record lies in one of the partitions that `_places` counts."""
+        *others, last = self.sources
+        partitions = F.lit(last.partitions)
+        for source in others:
+            partitions = F.when(F.col("at.source") == source.topic, source.partitions).otherwise(partitions)
+        return F.col("at.partition") < partitions
 
     def _number_of_place(self) -> Column:
         """Return the number of the partition that a row's record lies in, as `_places` counts them."""

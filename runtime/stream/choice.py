@@ -228,9 +228,8 @@ class Choice:
             return difference
         if self._failures.checkpoint_trouble is not None:
             return f"its checkpoint cannot be used: {self._failures.checkpoint_trouble}"
-        return self._upkeep.why_begin(generations, generation) or self._gap(
-            self._work(spark, generations, generation, topics)
-        )
+        work = self._work(spark, generations, generation, topics)
+        return self._upkeep.why_begin(generations, generation) or self._gap(work) or self._outdated(work)
 
     def _gap(self, work: Work) -> str | None:
         """Return what the state lacks and what is published may have: that becomes the seed."""
@@ -242,13 +241,41 @@ class Choice:
             # Results of this generation are written before its first commit, so this is seldom more than that: but
             # where the logs of a query are lost, Spark would begin it without its state, and without a word.
             return "results are published, and no batch is committed" if self._topics.results_end() else None
+        return self._taken(done.ends)
+
+    def _taken(self, read_to: Mapping[TopicPartition, int]) -> str | None:
+        """Return what retention has taken that was not read up to here, None when nothing, or nothing that matters."""
         if self._store.final:
             # What is published has no more of it than the state.
             return None
-        read_to, begin = done.ends, self._topics.events().begin
+        begin = self._topics.events().begin
         for at, offset in read_to.items():
             if begin.get(at, 0) > offset:
                 return f"partition {at.partition} of {at.topic} begins at {begin[at]}, and was read to {offset}"
+        return None
+
+    def check_kept(self, work: Work) -> None:
+        """Look whether all is there still that a query is to read again, since the last one gave way.
+
+        Raises:
+            GenerationOutdated: retention has taken some; results that are published may count it.
+        """
+        done = work.log.done()
+        if done is not None and (taken := self._taken(done.ends)) is not None:
+            raise GenerationOutdated(taken)
+
+    def _outdated(self, work: Work) -> str | None:
+        """Return what says that a generation after this one has published results, None when none has.
+
+        It ended before it counted. Stores ignore what this one publishes of the same keys.
+        """
+        if not work.generations.claimed_after(work.generation):
+            return None
+        try:
+            with self._spark.beside:
+                work.look_for_newer()
+        except GenerationOutdated as error:
+            return str(error)
         return None
 
     def _stream_ms(

@@ -202,8 +202,7 @@ class Generations:
             stream_ms: see `Generation`.
             has_older: see `Generation`.
         """
-        numbers = [int(match[1]) for name in self.directory.names() if (match := _CLAIM.match(name))]
-        number = max([published, *numbers], default=0)
+        number = max([published, *self._claimed()], default=0)
         while True:
             number += 1
             token = uuid.uuid4().hex[:8]
@@ -213,6 +212,13 @@ class Generations:
                 if later < number:
                     return Generation(number, token, origin, seeded, stream_ms, has_older)
                 number = later
+
+    def claimed_after(self, generation: Generation) -> bool:
+        """Return whether somebody has begun to make a later generation."""
+        return any(number > generation.number for number in self._claimed())
+
+    def _claimed(self) -> list[int]:
+        return [int(match[1]) for name in self.directory.names() if (match := _CLAIM.match(name))]
 
     def commit(self, generation: Generation) -> None:
         """Have a generation count."""
@@ -240,7 +246,7 @@ class Generations:
         """
         has = "no windows" if self._store.window is None else self._store.window.shape
         noted = self.directory.read_text(_WINDOWS)
-        if noted is None:
+        if not noted:
             self.directory.write_text(_WINDOWS, has)
         elif noted != has:
             raise DeclarationError(f"store {self._store.name} has {has}, and its results {noted}: raise its version")

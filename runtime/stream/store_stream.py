@@ -223,6 +223,8 @@ class StoreStream:
         while True:
             self.check_stop()
             if snapshot is None:
+                if gave_way:
+                    self._choice.check_kept(work)
                 began_s = time.monotonic()
                 snapshot = self._caught_up(work, gave_way=gave_way)
                 if planned:

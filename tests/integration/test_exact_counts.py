@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from app.java.broker import Broker
+from runtime.declaration import Topology
 from tests.drivers.counted import Counted
 from tests.drivers.stream_process import SHORT_S, StreamProcess, running
-from tests.drivers.word_topologies import word_count, words_in
+from tests.drivers.word_topologies import word_count, word_count_each_second, words_in
 
 _CHANCE = random.Random(20261125)
 
@@ -28,11 +29,18 @@ def _lines(count: int) -> list[str]:
 class Scene:
     """Word count on topics and in directories of its own, with some lines counted before anything fails."""
 
-    def __init__(self, broker: Broker, name: str, directory: Path, **settings: Any) -> None:
-        self.world = Counted(broker.connection, word_count(name))
+    def __init__(
+        self,
+        broker: Broker,
+        name: str,
+        directory: Path,
+        topology: Callable[[str], Topology] = word_count,
+        **settings: Any,
+    ) -> None:
+        self.world = Counted(broker.connection, topology(name))
         self.checkpoint = directory / "checkpoint"
         self.stream = StreamProcess(
-            "tests.drivers.word_topologies:word_count", name, broker.bootstrap_servers, directory / "own",
+            f"{topology.__module__}:{topology.__name__}", name, broker.bootstrap_servers, directory / "own",
             self.checkpoint, **settings,
         )  # fmt: skip
         self.world.send(*_lines(40))
@@ -218,6 +226,39 @@ def test_events_of_a_source_that_is_created_anew_are_new_and_old_counts_stay(bro
         stream.stop()
     last = {record.key: record for record in scene.world.records()}[b"a"]
     assert set(_offsets_of(last)[scene.world.source_id]) == {"0", "1", "2", "3", "4"}
+
+
+@pytest.mark.system
+def test_after_a_generation_that_ended_amid_its_seed_another_one_begins(broker: Broker, tmp_path: Path) -> None:
+    scene = Scene(broker, "amid", tmp_path)
+    with running(scene.stream):
+        scene.count_live()
+    # It has published one result, and was killed before it counted: copies take none of the first for that key.
+    last = {record.key: record for record in scene.world.records()}[b"a"]
+    made = {name: json.loads(said) for name, said in last.headers} | {"generation": 2}
+    scene.world.publish(scene.world.topology.stores[0], [("a", last.value, made)])
+    (scene.checkpoint / "counts-store-v1" / "generation-2").write_text("0a1b2c3d")
+    with running(scene.stream) as stream:
+        assert stream.until_running()["generation"] == 3
+        scene.count_live()
+        stream.stop()
+
+
+@pytest.mark.system
+def test_events_of_a_partition_that_is_added_count_once_where_a_batch_reads_it_before_anybody_knows(
+    broker: Broker, tmp_path: Path
+) -> None:
+    scene = Scene(broker, "grown", tmp_path, word_count_each_second)
+    with running(scene.stream) as stream:
+        scene.count_live()
+        added = scene.world.topics.partitions(scene.world.source)
+        scene.world.topics.grow(scene.world.source, added + 1)
+        # Until a generation begins that knows of it; batches come each second until then.
+        while stream.status["generation"] == 1:
+            scene.world.send(*_lines(10), partition=added)
+        scene.until_counted()
+        scene.count_live()
+        stream.stop()
 
 
 @pytest.mark.faults

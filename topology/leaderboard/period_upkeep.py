@@ -69,7 +69,7 @@ class PeriodUpkeep(LeaderboardUpkeep):
             directory.write_text(name, json.dumps(self._kept_from))
         else:
             # Without it, a process ended between: then the boards that it began with are not known.
-            self._kept_from = json.loads(directory.read_text(name) or "{}")
+            self._kept_from = kept_from_of(directory.read_text(name))
 
     def above_floors(self, events: DataFrame, floors: DataFrame | None) -> DataFrame:
         """Return the events that may change a board of a period that is kept, with these periods."""
@@ -91,3 +91,12 @@ class PeriodUpkeep(LeaderboardUpkeep):
     def _cutoffs(self) -> dict[str, str]:
         """Return the oldest period that counts, by name; of all time that itself."""
         return {ALL: ALL, **self._periods.cutoffs()}
+
+
+def kept_from_of(text: str | None) -> dict[str, str]:
+    """Return what a file of a generation says; nothing where it is not there or damaged."""
+    try:
+        kept = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    return {name: str(first) for name, first in kept.items()} if isinstance(kept, dict) else {}

@@ -337,8 +337,10 @@ class RankSurveys(_AtTimes):
         if found and now_s < self._may_begin_anew_at_s:
             self._due_at_s = self._may_begin_anew_at_s
             return None
+        if found:
+            # The stream may have to catch up before the plan is carried out, and forgets it then.
+            self._due_at_s = now_s + self._every_s
+            return Plan(Next.NEW_GENERATION, f"of {found} players all scores are hidden that ranks keep")
         self._surveyed = self._hidden
         self._due_at_s = now_s + self._every_s if now_s < self._hidden_at_s + _SETTLED_S else math.inf
-        if found:
-            return Plan(Next.NEW_GENERATION, f"of {found} players all scores are hidden that ranks keep")
         return None

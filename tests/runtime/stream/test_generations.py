@@ -348,6 +348,33 @@ def test_after_a_file_that_cannot_be_understood_another_generation_begins(genera
     assert begun(generations).number == 2
 
 
+def test_after_a_file_that_is_not_what_its_checksum_says_another_generation_begins(
+    generations: Generations, tmp_path: Path
+) -> None:
+    first = begun(generations)
+    (manifest,) = tmp_path.rglob("generation.json")
+    assert manifest.with_name(".generation.json.crc").exists()
+    manifest.write_text("{")
+    assert generations.current() is None
+    assert begun(generations).number == first.number + 1
+
+
+def test_windows_that_are_damaged_are_noted_anew(generations: Generations, tmp_path: Path) -> None:
+    generations.check_windows()
+    (noted,) = tmp_path.rglob("windows")
+    noted.write_text("damaged")
+    generations.check_windows()
+    assert noted.read_text() == "no windows"
+
+
+def test_it_is_known_that_somebody_has_begun_to_make_a_later_generation(generations: Generations) -> None:
+    first = begun(generations)
+    assert not generations.claimed_after(first)
+    second = generations.claim(0, ORIGIN, seeded=True)
+    assert generations.claimed_after(first)
+    assert not generations.claimed_after(second)
+
+
 def test_a_claim_is_made_once_and_stays_as_it_was(root: CheckpointDirectory) -> None:
     assert root.claim("a/claim", "first")
     assert not root.claim("a/claim", "second")

@@ -171,6 +171,19 @@ def test_results_of_a_later_generation_have_another_one_begin_if_they_are_there(
         stream.plan(work, {})
 
 
+def test_what_retention_has_taken_before_it_was_committed_asks_for_another_generation(tmp_path: Path) -> None:
+    stream = only_stream(stream_thread_without_kafka(tmp_path))
+    at, other = TopicPartition("visits", 0), TopicPartition("visits", 1)
+    choice, work = stream._choice, Mock()  # noqa: SLF001
+    choice._topics = Mock(events=lambda: SimpleNamespace(begin={at: 7, other: 0}))  # noqa: SLF001
+    for committed in (None, {at: 7}, {other: 5}, {at: 9, other: 0}):
+        work.log.done.return_value = None if committed is None else SimpleNamespace(ends=committed)
+        choice.check_kept(work)
+    work.log.done.return_value = SimpleNamespace(ends={at: 6})
+    with pytest.raises(GenerationOutdated, match="partition 0 of visits begins at 7, and was read to 6"):
+        choice.check_kept(work)
+
+
 def only_stream(thread: StreamThread) -> StoreStream:
     (stream,) = thread._streams  # noqa: SLF001
     return stream

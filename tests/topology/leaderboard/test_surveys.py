@@ -370,6 +370,20 @@ def test_what_was_hidden_while_ranks_were_looked_at_is_looked_at_once_more(ranks
     assert [ranks.is_due_after(seconds) for seconds in (59, 1)] == [False, True]
 
 
+def test_ranks_that_lack_a_score_are_looked_at_again_until_a_generation_begins(ranks: SurveyedRanks) -> None:
+    ranks.hides(1, 2, 3)
+    assert ranks.is_due_after(5)
+    assert asks_for(ranks.surveys.plan(1)) is Next.NEW_GENERATION
+    # The stream had to catch up first, and knows nothing of the plan any more.
+    assert [ranks.is_due_after(seconds) for seconds in (59, 1)] == [False, True]
+    assert asks_for(ranks.surveys.plan(1)) is Next.NEW_GENERATION
+    ranks.surveys.begin()
+    ranks.surveys.is_due(ranks.hidden)
+    assert ranks.is_due_after(60)
+    assert ranks.surveys.plan(0) is None
+    assert not ranks.is_due_after(1_000)
+
+
 @pytest.mark.parametrize(
     ("scores", "players", "due"),
     [((1, 2, 3), (), False), ((1, 2, 3), (7,), False), ((1, 2, 4), (), True), ((1, 2, 3), (9, 7), False)],
