@@ -99,6 +99,9 @@ _THREAD_WITHOUT_HEAP: Final = re.compile(
 )
 """What a JVM prints when one of its threads has ended by that; the latter where there was no heap to say more."""
 
+_ENDS_WITH_MAIN: Final = {"spark.submit.callSystemExitOnMainExit": "true"}
+"""A JVM that cannot tell where it is reached ends: Py4J's thread would keep it for ever, and nobody knows of it."""
+
 _TELLS_IN: Final = "_PYSPARK_DRIVER_CONN_INFO_PATH"
 _ADDRESS: Final = struct.Struct(">ii")
 """Its port, and the length of the proof that comes after it."""
@@ -120,7 +123,8 @@ def driver_command(
     # As Spark's launcher has it: this jar before the others, whose order is that of the directory.
     own = [*map(str, SPARK_HOME.glob("jars/slf4j-api-*.jar")), str(SPARK_HOME / "jars" / "*")]
     of_cluster = [environment[name] for name in ("HADOOP_CONF_DIR", "YARN_CONF_DIR") if environment.get(name)]
-    settings = [argument for name, value in conf.items() for argument in ("--conf", f"{name}={value}")]
+    all_of_it = _ENDS_WITH_MAIN | dict(conf)
+    settings = [argument for name, value in all_of_it.items() for argument in ("--conf", f"{name}={value}")]
     return [
         java,
         "-cp",

@@ -21,6 +21,7 @@ from runtime.spark.driver_jvm import (
     start_driver,
 )
 from runtime.spark.java_environment import java_environment
+from tests.waiting import UNHURRIED_S
 
 
 def test_the_command_line_is_that_of_sparks_own_launcher() -> None:
@@ -88,6 +89,20 @@ def test_a_jvm_that_does_not_come_up_is_ended_and_says_why(
         monkeypatch.setattr(driver_jvm, "_STARTS_WITHIN_S", 0.3)
     with pytest.raises(QueryFailed, match=f"^Spark's JVM {why}"):
         start_driver(["/bin/sh", "-c", script], {"PATH": os.environ["PATH"]}, tmp_path)
+
+
+def test_a_jvm_whose_directory_is_gone_when_it_comes_up_ends(tmp_path: Path) -> None:
+    # As when its process was killed meanwhile, and its state taken away.
+    environment = java_environment(os.environ) | {"_PYSPARK_DRIVER_CONN_INFO_PATH": str(tmp_path / "gone" / "address")}
+    with subprocess.Popen(
+        driver_command(environment, [], [], {}), env=environment, stdin=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as jvm:
+        try:
+            _, said = jvm.communicate(timeout=UNHURRIED_S)
+        finally:
+            jvm.kill()
+    assert jvm.returncode == 1
+    assert b"NoSuchFileException" in said
 
 
 def test_a_user_without_a_name_is_told_before_the_jvm_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
