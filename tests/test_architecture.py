@@ -19,7 +19,7 @@ _RUNTIME = """
     errors durations records types ordered_bytes ranking keys lapsing
     values.base values.fields values.of_columns values.accumulators values.lattices
     values results rows histogram windows
-    kafka kafka.connection kafka.errors kafka.any_records kafka.ids kafka.partitioner kafka.inspected kafka.clients
+    kafka kafka.connection kafka.errors kafka.any_records kafka.clients kafka.ids kafka.partitioner kafka.inspected
     kafka.offsets kafka.unreadable kafka.record_times
     spark spark.sizes spark.casts spark.beside_value spark.json spark.text
     declaration table_records kafka.topics kafka.topic_settings description diagram
@@ -58,7 +58,7 @@ _API = """
     reads reads.framing reads.cut
     live live.event_stream live.feed
     components
-    cluster.peers cluster.self_check cluster.stream_link
+    cluster.peers cluster.self_check cluster.left_out cluster.stream_link
     reads.told reads.demand reads.collect reads.gather reads.one_copy reads.one_row reads.ranks
     live.follower live.feeds live.events
     operate operate.operations operate.declared operate.examples operate.metric_names

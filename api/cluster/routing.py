@@ -85,8 +85,7 @@ def _holders(partition: int, status: CopyStatus, cluster: ClusterMap, here: Host
     others = [host for host in (key.active, *key.standbys) if host is not None and host != here]
     if not status.can_answer:
         return others
-    if here == key.active:
-        return [here, *others]
-    # Of equal standbys this one costs no hop. A copy that the map does not name (any more) is the last resort.
+    # Of equal standbys this one costs no hop. A copy that the map does not name (any more) is the last resort, as is
+    # one that the map names as the active one where it is none, for the group has gone on without this instance.
     turn = int(key.active is not None) if here in key.standbys else len(others)
     return [*others[:turn], here, *others[turn:]]

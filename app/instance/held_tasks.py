@@ -52,6 +52,14 @@ class HeldTasks:
         self._republisher.set_partitions(tasks.active if agrees else ())
         self._copies.assign(tasks.copies)
 
+    def give_up_active(self) -> None:
+        """Be active for nothing until there are tasks again: the group has given them to others.
+
+        The copies stay as they are. They answer where nobody else does.
+        """
+        self._copies.set_active(())
+        self._republisher.set_partitions(())
+
     def is_caught_up(self, partition: int) -> bool:
         """Return whether the copies of a partition are near enough to the ends of their topics to answer for them."""
         status = self._copies.task_status(partition)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import uvloop
 
 from api.cluster.followed import Followed
+from api.cluster.left_out import LeftOut
 from api.cluster.self_check import SelfCheck
 from api.cluster.stream_link import StreamLink
 from api.components import Components, Stopping
@@ -141,6 +142,7 @@ class Service:
             stopping=self._goodbye,
         )
         self._self_check = SelfCheck(components)
+        self._left_out = LeftOut(components, self._membership.is_away, self._tasks.give_up_active)
         self._hand_over = HandOver(
             self._stream, self._membership, StreamLink(components), components.followed, settings.checkpoint_uri
         )
@@ -197,6 +199,7 @@ class Service:
             asyncio.create_task(self._hand_over.give_up_without_jvm(), name="hand-over"),
             asyncio.create_task(self._hand_over.give_up_superseded(), name="stream that is superseded"),
             asyncio.create_task(self._self_check.run(), name="self-check"),
+            asyncio.create_task(self._left_out.run(), name="left out"),
             asyncio.create_task(self._measures.run(), name="measures"),
         ]
         if self._settings.shared_port:

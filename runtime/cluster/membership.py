@@ -161,7 +161,7 @@ class Membership:
     def reason(self) -> str | None:
         """Return why this instance is not ready as a member, None when it is.
 
-        A Kafka that is away is no reason once there are tasks: every instance has that, and all can still answer.
+        A Kafka that is away is no reason once there are tasks: this instance, or another one, can still answer.
         """
         if self._left.is_set():
             return f"it has left the group {self._application_id}"
@@ -174,6 +174,10 @@ class Membership:
     def warning(self) -> str | None:
         """Return what people should know about this instance although it is ready."""
         return str(self._trouble) if self._trouble else self._verdict.warning
+
+    def is_away(self) -> bool:
+        """Return whether Kafka does not answer this member, so that the group may have gone on without it."""
+        return self._tasks is not None and self._trouble is not None
 
     # The group's life
 

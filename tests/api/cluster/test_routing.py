@@ -33,7 +33,7 @@ def cluster(active: HostInfo | None, *standbys: HostInfo) -> ClusterMap:
         (ACTIVE, cluster(HERE, B), set(), Local()),
         (ACTIVE, cluster(B, HERE), set(), Local()),
         (ACTIVE, cluster(None), set(), Local()),
-        (STANDBY, cluster(HERE, B), set(), Local()),
+        (STANDBY, cluster(HERE), set(), Local()),
         (CURRENT, cluster(B, HERE), set(), Local()),
         (CURRENT, cluster(B, C), set(), Local()),
         # the active copy is elsewhere
@@ -47,6 +47,9 @@ def cluster(active: HostInfo | None, *standbys: HostInfo) -> ClusterMap:
         # nobody is active
         (COLD, cluster(None, B, C), set(), Remote((B, C), then_local=False)),
         (STANDBY, cluster(None, B, HERE), set(), Local()),
+        # the map of before the group gave the partition to another instance
+        (STANDBY, cluster(HERE, B), set(), Remote((B,), then_local=True)),
+        (STANDBY, cluster(HERE, B, C), {B}, Remote((C,), then_local=True)),
         # hosts that are down are asked last, and asked all the same
         (STANDBY, cluster(B, HERE), {B}, Local()),
         (STANDBY, cluster(B, C), {B, C}, Local()),
