@@ -185,7 +185,7 @@ class FillSession:
     async def _upkeep(self, catalog: TopicCatalog, consumer: AIOKafkaConsumer) -> None:
         described = await catalog.describe(self._copies.topic_names)
         if self._republisher is not None:
-            await self._republisher.move(described)
+            described = await self._republisher.move(described)
         copies = await self._copies.topics_described(described)
         await self._assign(catalog, consumer, described, copies)
         # What is not read for now is not known to be current.
@@ -207,20 +207,25 @@ class FillSession:
         copies: Sequence[StoreCopy],
     ) -> None:
         wanted = {TopicPartition(copy.topic, copy.partition): copy for copy in copies}
+        # Who asks for their offsets waits for a leader, and with them all the others.
+        leaderless = [topic_partition for topic_partition in wanted if topic_partition in catalog.leaderless]
         unchecked = [
             topic_partition
             for topic_partition, copy in wanted.items()
-            if self._assigned.get(topic_partition) is not copy
-            or topic_partition in self._out_of_range
-            or copy.fill is None
-            or copy.fill.topic_id != described[copy.topic].topic_id
+            if topic_partition not in leaderless
+            and (
+                self._assigned.get(topic_partition) is not copy
+                or topic_partition in self._out_of_range
+                or copy.fill is None
+                or copy.fill.topic_id != described[copy.topic].topic_id
+            )
         ]
-        if not unchecked and wanted.keys() == self._assigned.keys():
+        if not unchecked and wanted.keys() - set(leaderless) == self._assigned.keys():
             return
         retention_ms = {copy.topic: await self._retention_ms(catalog, copy.topic) for copy in copies}
         offsets = await self._offsets(consumer, unchecked)
-        unknown = [each for each in unchecked if each not in offsets]
-        await self._note_unread(unknown, are_all=wanted.keys() == set(unknown))
+        unknown = [*leaderless, *(each for each in unchecked if each not in offsets)]
+        await self._note_unread(unknown, are_all=wanted.keys() == set(unknown), are_leaderless=unknown == leaderless)
         # No await from here to the last seek: records that the loop beside reads belong to what is decided here.
         wanted = {
             topic_partition: copy
@@ -250,12 +255,15 @@ class FillSession:
         self._assigned = wanted
         self._out_of_range.clear()
 
-    async def _note_unread(self, unknown: list[TopicPartition], *, are_all: bool) -> None:
+    async def _note_unread(self, unknown: list[TopicPartition], *, are_all: bool, are_leaderless: bool) -> None:
         """Say why the offsets of these are not known; when these are all, there is nothing to read."""
         # Each upkeep asks for them again.
         if unknown and (are_all or unknown != self._unread):
             names = ", ".join(f"{topic}/{partition}" for topic, partition in unknown)
-            why = await unavailable(self._kafka, None, f"does not tell the offsets of {names}")
+            if are_leaderless:
+                why = BrokerUnavailable(f"Kafka at {self._kafka} has no leader for {names}")
+            else:
+                why = await unavailable(self._kafka, None, f"does not tell the offsets of {names}")
             if are_all:
                 raise why
             logger.warning("these are not read for now: %s: %s", names, why)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Final
 
 from aiokafka import AIOKafkaProducer
@@ -12,6 +11,7 @@ from aiokafka.errors import KafkaError, UnknownTopicOrPartitionError
 
 from runtime.copies.result_copy import ResultRecord
 from runtime.errors import BrokerUnavailable
+from runtime.kafka.clients import stop_client
 from runtime.kafka.connection import KafkaConnection
 
 _REQUEST_TIMEOUT_MS: Final = 5_000
@@ -55,8 +55,7 @@ class ResultProducer:
     async def close(self) -> None:
         """Close the connection, if there is one."""
         if self._producer is not None:
-            with suppress(KafkaError, OSError):
-                await self._producer.stop()
+            await stop_client(self._producer.stop())
 
     async def _ready_for(self, record: ResultRecord) -> AIOKafkaProducer:
         """Return the producer, once it knows of the record's partition."""
@@ -77,7 +76,7 @@ class ResultProducer:
                 try:
                     await producer.start()
                 except BaseException:
-                    await producer.stop()
+                    await stop_client(producer.stop())
                     raise
                 self._producer = producer
             return self._producer

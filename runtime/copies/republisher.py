@@ -108,19 +108,30 @@ class Republisher:
                 logger.warning("results of %s/%d are published later: %s", copy.name, copy.partition, error)
                 return
 
-    async def move(self, described: Mapping[str, TopicDescription]) -> None:
+    async def move(self, described: Mapping[str, TopicDescription]) -> dict[str, TopicDescription]:
         """Publish the results that belong to another partition, where a topic has not as many as it is known to have.
 
         Each instance does so for all of its copies: to merge a result twice changes nothing. It goes on answering with
         them until they are dropped. One that the stream writes meanwhile is in the seed of the generation that begins.
 
-        Raises:
-            BrokerUnavailable: Kafka did not take one.
+        Args:
+            described: the topics that exist.
+
+        Returns:
+            The same, a topic that did not take all of its results with as many partitions as it had: a new one may have
+            no leader yet, and nothing else waits for it.
         """
+        moved = dict(described)
         for held in self._copies.results.values():
             topic = described.get(held.store.topic)
-            if topic is not None and topic.partitions != held.partition_count:
+            if topic is None or topic.partitions == held.partition_count:
+                continue
+            try:
                 await self._move(held, topic.partitions)
+            except BrokerUnavailable as error:
+                logger.warning("results of store %s are moved later: %s", held.store.name, error)
+                moved[held.store.topic] = topic._replace(partitions=held.partition_count)
+        return moved
 
     async def _move(self, held: ResultCopies, partitions: int) -> None:
         for copy in list(held.copies.values()):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka import AIOKafkaConsumer
 
 from runtime.kafka.any_records import read_any_header_names
 from runtime.kafka.connection import KafkaConnection
@@ -18,14 +18,17 @@ _STOP_WITHIN_S: Final = 1.0
 read_any_header_names()
 
 
-async def stop_client(client: AIOKafkaConsumer | AIOKafkaProducer) -> None:
+async def stop_client(stop: Coroutine[Any, Any, None]) -> None:
     """Stop a client, whatever its brokers do, and whatever comes of it.
+
+    Args:
+        stop: its `stop` or `close`, called.
 
     aiokafka's stop can let the cancellation of its own tasks out, as if the caller's was cancelled. It waits for ever
     for a coordinator that a producer looks for. And over TLS uvloop waits half a minute for the end of a connection
     that an answer still reached.
     """
-    stopping = asyncio.create_task(client.stop())
+    stopping = asyncio.create_task(stop)
     await asyncio.wait([stopping], timeout=_STOP_WITHIN_S)
     stopping.cancel()
     await asyncio.gather(stopping, return_exceptions=True)
@@ -58,4 +61,4 @@ async def reading(
             await consumer.start()
         yield consumer
     finally:
-        await stop_client(consumer)
+        await stop_client(consumer.stop())

@@ -11,6 +11,7 @@ from contextlib import suppress
 from io import BytesIO
 from typing import Any, Final, NamedTuple, Self
 
+from aiokafka import TopicPartition
 from aiokafka.client import AIOKafkaClient
 from aiokafka.errors import KafkaError, UnknownTopicOrPartitionError, for_code
 from aiokafka.protocol.abstract import AbstractType
@@ -19,11 +20,13 @@ from aiokafka.protocol.api import Request, RequestStruct, Response
 from aiokafka.protocol.types import Boolean, CompactArray, CompactString, Int16, Int32, Schema, TaggedFields
 
 from runtime.errors import BrokerUnavailable
+from runtime.kafka.clients import stop_client
 from runtime.kafka.connection import KafkaConnection
 from runtime.kafka.errors import kafka_errors
 
 _REQUEST_TIMEOUT_MS: Final = 5_000
 _TOPIC_RESOURCE: Final = 2
+_NOBODY: Final = -1
 
 
 class TopicDescription(NamedTuple):
@@ -58,11 +61,15 @@ class TopicCatalog:
     Args:
         kafka: how to connect.
 
+    Attributes:
+        leaderless: the partitions without a leader, of the topics that were described last.
+
     Raises:
         BrokerUnavailable: from every method, and on entering: Kafka cannot be reached or did not answer in time.
     """
 
     def __init__(self, kafka: KafkaConnection) -> None:
+        self.leaderless: frozenset[TopicPartition] = frozenset()
         self._kafka = kafka
         self._client = AIOKafkaClient(**kafka.for_aiokafka(), request_timeout_ms=_REQUEST_TIMEOUT_MS)
 
@@ -71,17 +78,18 @@ class TopicCatalog:
             async with kafka_errors(self._kafka):
                 await self._client.bootstrap()
         except BrokerUnavailable:
-            await self._client.close()
+            await stop_client(self._client.close())
             raise
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        await self._client.close()
+        await stop_client(self._client.close())
 
     async def describe(self, names: Iterable[str]) -> dict[str, TopicDescription]:
         """Return the topics of these names that exist."""
         response = await self._send(_MetadataRequest(list(names)))
         found: dict[str, TopicDescription] = {}
+        leaderless: set[TopicPartition] = set()
         for error_code, name, topic_id, _, partitions, *_ in response.topics:
             error = for_code(error_code)
             if error is UnknownTopicOrPartitionError:
@@ -89,6 +97,8 @@ class TopicCatalog:
             if error_code:
                 raise BrokerUnavailable(f"Kafka cannot describe topic {name}: {error.__name__}")
             found[name] = TopicDescription(str(topic_id), len(partitions))
+            leaderless |= {TopicPartition(name, number) for _, number, leader, *_ in partitions if leader == _NOBODY}
+        self.leaderless = frozenset(leaderless)
         return found
 
     async def setting(self, topic: str, name: str) -> str | None:

@@ -94,7 +94,7 @@ async def partition_offsets(kafka: KafkaConnection, topics: Mapping[str, int]) -
             wanted = [TopicPartition(topic, number) for topic, many in topics.items() for number in range(many)]
             return PartitionOffsets(await consumer.beginning_offsets(wanted), await consumer.end_offsets(wanted))
     finally:
-        await stop_client(consumer)
+        await stop_client(consumer.stop())
 
 
 async def topic_offsets(kafka: KafkaConnection, topic: str, partitions: int) -> TopicOffsets:
@@ -126,4 +126,4 @@ async def committed_offsets(kafka: KafkaConnection, group: str) -> dict[TopicPar
             found: dict[TopicPartition, OffsetAndMetadata] = await admin.list_consumer_group_offsets(group)
             return found
     finally:
-        await admin.close()
+        await stop_client(admin.close())

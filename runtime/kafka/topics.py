@@ -20,6 +20,7 @@ from aiokafka.errors import (
 
 from runtime.declaration import Stream, Table, Topology
 from runtime.errors import BrokerUnavailable, Fix
+from runtime.kafka.clients import stop_client
 from runtime.kafka.connection import KafkaConnection
 from runtime.kafka.errors import kafka_errors
 from runtime.kafka.record_times import REFUSES, REFUSES_BEFORE
@@ -129,7 +130,7 @@ async def create_missing(kafka: KafkaConnection, specs: Sequence[TopicSpec]) -> 
             await admin.start()
             return await _create_missing(admin, specs)
     finally:
-        await admin.close()
+        await stop_client(admin.close())
 
 
 async def _create_missing(admin: AIOKafkaAdminClient, specs: Sequence[TopicSpec]) -> list[str]:

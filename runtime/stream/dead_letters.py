@@ -366,7 +366,7 @@ class DeadLetters:
                     raise await unavailable(self._kafka, error, what) from error
             yield producer
         finally:
-            await stop_client(producer)
+            await stop_client(producer.stop())
 
 
 @asynccontextmanager

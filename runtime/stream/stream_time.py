@@ -96,4 +96,4 @@ class StreamTime:
             ]
             await asyncio.gather(*sent)
         finally:
-            await stop_client(producer)
+            await stop_client(producer.stop())
