@@ -301,6 +301,7 @@ def test_an_answer_about_many_rows_may_take_longer(cluster: Cluster) -> None:
 def test_live_updates_pass_one_by_one_and_may_be_silent_for_long(cluster: Cluster) -> None:
     paths = [
         "/leaderboard/1/events", "/leaderboard/events", "/leaderboard/1/events?limit=2",
+        "/leaderboard/1/players/2/events",
         "/stores/counts-store/events", "/stores/counts-store/keys/a%2Fb/events", "/stores/counts-store/keys/%0A/events",
     ]  # fmt: skip
     with ExitStack() as open_streams, httpx.Client(base_url=cluster.nginx.url, timeout=UNHURRIED_S) as client:

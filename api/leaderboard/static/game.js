@@ -56,9 +56,10 @@ export class Game {
     if (held) this.#announcer.clear();
   }
 
-  /** Show who holds the game. */
+  /** Show who holds the board of all time; those of periods are another store, which may be elsewhere. */
   async locate(signal) {
     const id = this.#id;
+    if (this.#period.query) return say(byId("game-where"), "");
     const { partition, active, standbys } = await askJson(`hosts/${id}`, { signal });
     if (id !== this.#id) return;
     const answering = active ? `answered by ${address(active)}` : "nobody answers for it";

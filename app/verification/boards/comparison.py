@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from app.verification.boards.hidden import NOTHING_HIDDEN, HiddenNow
+
 
 class Place(NamedTuple):
     """One place on a board."""
@@ -38,10 +40,11 @@ class Served(NamedTuple):
 
 
 class Names(NamedTuple):
-    """Players and products that exist, as far as somebody has asked: name by id."""
+    """Players and products that exist, as far as somebody has asked: name by id; and who of them is hidden."""
 
     players: Mapping[int, str]
     products: Mapping[int, str]
+    hidden: HiddenNow = NOTHING_HIDDEN
 
 
 class Difference(NamedTuple):
@@ -109,7 +112,7 @@ def compare(expected: Boards, answers: Sequence[Served], depth: int, names: Name
         answers: of one or more instances; all have to be the same bytes.
         depth: how many places of a board were asked for.
         names: None when the topic has every event that there ever was. Else what the players and products of the served
-            boards are called, and a board may have more places than those expected.
+            boards are called, and a board may have more places than those expected, of players who are not hidden.
     """
     differences: dict[tuple[str, str], Difference] = {}
     gone = 0
@@ -164,12 +167,13 @@ def _surplus(product_id: int, expected: Board, served: Board, depth: int, names:
     left_out = expected[found:]
     right = (
         all(left.score >= right.score for left, right in pairwise(served))
-        and all(_exists(product_id, place, names) for place in surplus)
+        and all(_may_be_shown(product_id, place, names) for place in surplus)
         and (not left_out or (len(served) == depth and left_out[0].score <= served[-1].score))
     )
     return len(surplus) if right else None
 
 
-def _exists(product_id: int, place: Place, names: Names) -> bool:
+def _may_be_shown(product_id: int, place: Place, names: Names) -> bool:
     known_as = names.players.get(place.player_id), names.products.get(product_id)
-    return known_as == (place.player_name, place.game_name)
+    is_hidden = names.hidden.hides_player(place.player_id, product_id)
+    return not is_hidden and known_as == (place.player_name, place.game_name)

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from app.moderation import read_all
 from app.verification.boards.comparison import Board, Names, Place
-from app.verification.boards.hidden import judge_hidden
+from app.verification.boards.hidden import HiddenNow, judge_hidden
 from app.verification.boards.ranks import Rank, ranked
 from app.verification.boards.records import (
     MAX_BYTES,
@@ -173,6 +173,11 @@ class Expectation:
             entry = f"{topic_id}/{row.partition}/{row.offset}"
             best_first[row.product_id].append(Rank(row.player_id, row.player_name, row.score, 0, 0, 0, 0.0, entry))
         return {product_id: ranked(players) for product_id, players in best_first.items()}
+
+    @property
+    def hidden(self) -> HiddenNow:
+        """What is hidden, by what has been read."""
+        return self._hidden
 
     def names(self, players: Collection[int], products: Collection[int]) -> Names:
         """Return the names of those of these players and products that exist.

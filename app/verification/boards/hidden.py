@@ -28,6 +28,18 @@ class HiddenNow(NamedTuple):
     on_products: set[tuple[int, int]]
     scores: set[tuple[str, int, int]]
 
+    def hides_player(self, player_id: int, product_id: int) -> bool:
+        """Return whether a player is hidden, everywhere or on this product."""
+        return player_id in self.players or (player_id, product_id) in self.on_products
+
+    def hides_score(self, entry: str) -> bool:
+        """Return whether a score is hidden, by topic id, partition and offset with `/` between them."""
+        topic_id, partition, offset = entry.rsplit("/", 2)
+        return (topic_id, int(partition), int(offset)) in self.scores
+
+
+NOTHING_HIDDEN: Final = HiddenNow(set(), set(), set())
+
 
 def judge_hidden(records: Iterable[tuple[bytes | None, bytes | None]]) -> HiddenNow:
     """Return what records hide, keys with values in their order; one that cannot be used changes nothing."""

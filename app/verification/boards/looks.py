@@ -65,7 +65,8 @@ class BoardLooks:
         # Also of products that only some instance has a board of.
         products = set(expected).union(*(served.boards for served in answers))
         events_lost = bool(self._expectation.lost) or self._events_lost
-        return compare_ranks(expected, self._instances.ask_for_ranks(products), events_lost=events_lost)
+        answers_of_ranks = self._instances.ask_for_ranks(products)
+        return compare_ranks(expected, answers_of_ranks, events_lost=events_lost, hidden=self._expectation.hidden)
 
     def _names(self, answers: list[Served]) -> Names | None:
         """Return the names on the served boards; they are needed only where the events do not explain every place."""
@@ -73,4 +74,5 @@ class BoardLooks:
             return None
         boards = [(of, board) for served in answers for of, board in served.boards.items()]
         players = {place.player_id for _, board in boards for place in board}
-        return self._expectation.names(players, {of for of, _ in boards})
+        names = self._expectation.names(players, {of for of, _ in boards})
+        return names._replace(hidden=self._expectation.hidden)

@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from app.verification.boards.comparison import Difference
+from app.verification.boards.hidden import NOTHING_HIDDEN, HiddenNow
 
 _NEAR: Final = 0.005
 """Percentiles are served with two digits behind the point."""
@@ -68,13 +69,16 @@ class RanksCompared(NamedTuple):
     gone: int
 
 
-def compare_ranks(expected: Ranks, answers: Sequence[ServedRanks], *, events_lost: bool) -> RanksCompared:
+def compare_ranks(
+    expected: Ranks, answers: Sequence[ServedRanks], *, events_lost: bool, hidden: HiddenNow = NOTHING_HIDDEN
+) -> RanksCompared:
     """Compare what is served with what has to be.
 
     Args:
         expected: the ranks of the events that the topic has.
         answers: of one or more instances.
         events_lost: whether players may have better scores than those that the topic has, and further players a rank.
+        hidden: who and what has no rank, whatever is lost.
     """
     differences: dict[tuple[str, str], Difference] = {}
     gone = 0
@@ -82,6 +86,7 @@ def compare_ranks(expected: Ranks, answers: Sequence[ServedRanks], *, events_los
         for product_id in sorted(expected.keys() | served.ranks.keys()):
             right, found = expected.get(product_id, ()), served.ranks.get(product_id, ())
             what, unexplained = _what(right, found, events_lost=events_lost)
+            what = what or _what_is_hidden(product_id, found, hidden)
             counted = served.counted.get(product_id, 0)
             if not what and counted != len(found):
                 what = f"{counted} are counted, and {len(found)} are served"
@@ -113,6 +118,14 @@ def _what(expected: Sequence[Rank], served: Sequence[Rank], *, events_lost: bool
         return f"{_shown(next(iter(least.values())))} is expected, and is not served", 0
     known = {(rank.player_id, rank.entry) for rank in expected}
     return "", sum((rank.player_id, rank.entry) not in known for rank in served)
+
+
+def _what_is_hidden(product_id: int, served: Sequence[Rank], hidden: HiddenNow) -> str:
+    """Return what is served and hidden; empty when nothing is."""
+    for found in served:
+        if hidden.hides_player(found.player_id, product_id) or hidden.hides_score(found.entry):
+            return f"{_shown(found)} is served, and is hidden"
+    return ""
 
 
 def _out_of_order(served: Sequence[Rank]) -> str:

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from app.verification.boards.comparison import Board, Boards, Comparison, Difference, Names, Place, Served, compare
+from app.verification.boards.hidden import HiddenNow
 from app.verification.boards.report import SHOWN, Result
 
 A, B, C, D = (Place(float(score), player, f"P{player}", "Game") for score, player in ((9, 1), (7, 2), (7, 3), (5, 4)))
@@ -156,3 +157,16 @@ def test_what_differs_in_a_period_says_so_and_is_told_apart_from_the_boards_of_a
     assert what(comparison) == [(6, "differs"), (6, "of day 2026-11-25 differs")]
     assert comparison.periods == 2
     assert json.loads(Result(comparison, 9, 1, {}).json())["periods"] == 2
+
+
+@pytest.mark.parametrize(
+    ("hidden", "differs"),
+    [
+        (HiddenNow({2}, set(), set()), True),
+        (HiddenNow(set(), {(2, 6)}, set()), True),
+        (HiddenNow({1}, {(2, 7)}, set()), False),
+    ],
+)
+def test_no_lost_event_explains_a_place_of_a_player_who_is_hidden(hidden: HiddenNow, differs: bool) -> None:
+    comparison = found({6: (A,)}, {6: (A, B)}, NAMES._replace(hidden=hidden))
+    assert (what(comparison), comparison.gone) == (([(6, "differs")], 0) if differs else ([], 1))

@@ -31,4 +31,4 @@ def test_verify_has_the_same_rule(spark: Spark, tmp_path: Path) -> None:
         spark.session.createDataFrame(records, schema).write.parquet(f"file://{tmp_path / topic}")
     newest = {row_id: newest_fields(each) for row_id, each in rows.items()}
     expected = {row_id: fields["name"] for row_id, fields in newest.items() if fields is not None}
-    assert expectation.names(range(400), range(400)) == (expected, expected)
+    assert expectation.names(range(400), range(400))[:2] == (expected, expected)

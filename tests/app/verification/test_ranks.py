@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from app.verification.boards.comparison import Comparison
+from app.verification.boards.hidden import HiddenNow
 from app.verification.boards.ranks import Rank, RanksCompared, ServedRanks, compare_ranks, ranked
 from app.verification.boards.report import Result
 
@@ -96,3 +97,14 @@ def test_ranks_are_in_the_report_where_they_are_kept() -> None:
     assert "2 boards, 3 entries, 4 ranks compared with 9 score events" in result.text()
     assert json.loads(result.json())["ranks"] == 4
     assert "ranks" not in json.loads(Result(boards, 9, 1, {}).json())
+
+
+@pytest.mark.parametrize(
+    "hidden",
+    [HiddenNow({5}, set(), set()), HiddenNow(set(), {(5, 6)}, set()), HiddenNow(set(), set(), {("t", 0, 5)})],
+)
+def test_no_lost_event_explains_a_rank_of_what_is_hidden(hidden: HiddenNow) -> None:
+    answer = ServedRanks(URL, {6: players([*SCORES, 1.0])}, {6: 5})
+    assert compare_ranks({6: RIGHT}, [answer], events_lost=True) == RanksCompared(4, {}, 1)
+    (difference,) = compare_ranks({6: RIGHT}, [answer], events_lost=True, hidden=hidden).differences.values()
+    assert difference.what.endswith("is served, and is hidden")
