@@ -142,7 +142,9 @@ class Service:
             stopping=self._goodbye,
         )
         self._self_check = SelfCheck(components)
-        self._left_out = LeftOut(components, self._membership.is_away, self._tasks.give_up_active)
+        self._left_out = LeftOut(
+            components, self._membership.is_away, self._give_up_active, self._membership.request_rebalance
+        )
         self._hand_over = HandOver(
             self._stream, self._membership, StreamLink(components), components.followed, settings.checkpoint_uri
         )
@@ -266,6 +268,10 @@ class Service:
             taken = self._stream.assign(stream=tasks.stream, standby=tasks.stream_standby, epoch=tasks.stream_epoch)
             if not taken:
                 self._membership.request_rebalance()
+
+    def _give_up_active(self, cluster: ClusterMap) -> None:
+        self._tasks.give_up_active()
+        self._membership.go_by(cluster)
 
     def _make_stream_thread(self) -> "StreamThread":
         # Late, and in a thread: PySpark takes most of a second to load, and boards are served meanwhile.

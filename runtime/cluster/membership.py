@@ -179,6 +179,10 @@ class Membership:
         """Return whether Kafka does not answer this member, so that the group may have gone on without it."""
         return self._tasks is not None and self._trouble is not None
 
+    def go_by(self, cluster: ClusterMap) -> None:
+        """Take the map of others, who say that the group has gone on without this member, until the next assignment."""
+        self._cluster = cluster
+
     # The group's life
 
     async def _run(self) -> None:

@@ -84,6 +84,7 @@ class FillSession:
         self._assigned: dict[TopicPartition, StoreCopy] = {}
         self._out_of_range: set[TopicPartition] = set()
         self._unread: list[TopicPartition] = []
+        self._leaderless: list[StoreCopy] = []
         self._delete_retention_ms: dict[str, int] = {}
 
     async def run(self) -> None:
@@ -185,11 +186,11 @@ class FillSession:
     async def _upkeep(self, catalog: TopicCatalog, consumer: AIOKafkaConsumer) -> None:
         described = await catalog.describe(self._copies.topic_names)
         if self._republisher is not None:
-            described = await self._republisher.move(described)
+            described = await self._republisher.move(described, catalog.leaderless)
         copies = await self._copies.topics_described(described)
         await self._assign(catalog, consumer, described, copies)
-        # What is not read for now is not known to be current.
-        for copy in self._assigned.values():
+        # What is not read for now is not known to be current, unless nobody can write there.
+        for copy in (*self._assigned.values(), *self._leaderless):
             copy.settle(self._options.keep_alive_ms)
         # No await from the assignment to here: a store that was emptied and is whole again holds no answer back.
         self._copies.progressed()
@@ -220,7 +221,9 @@ class FillSession:
                 or copy.fill.topic_id != described[copy.topic].topic_id
             )
         ]
-        if not unchecked and wanted.keys() - set(leaderless) == self._assigned.keys():
+        self._leaderless = [wanted[topic_partition] for topic_partition in leaderless]
+        are_noted = set(leaderless) <= set(self._unread)
+        if not unchecked and are_noted and wanted.keys() - set(leaderless) == self._assigned.keys():
             return
         retention_ms = {copy.topic: await self._retention_ms(catalog, copy.topic) for copy in copies}
         offsets = await self._offsets(consumer, unchecked)

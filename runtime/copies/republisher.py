@@ -6,9 +6,11 @@ import asyncio
 import itertools
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Final
+
+from aiokafka import TopicPartition
 
 from runtime.copies.copies import Copies
 from runtime.copies.result_copies import ResultCopies
@@ -43,6 +45,7 @@ class Republisher:
         self._publish = publish
         self._lacking_for_s = lacking_for_s
         self._partitions: frozenset[int] = frozenset()
+        self._waits: list[str] = []
 
     def set_partitions(self, partitions: Iterable[int]) -> None:
         """Tell which partitions this instance publishes again what their topics lack; one instance does so for each."""
@@ -108,7 +111,9 @@ class Republisher:
                 logger.warning("results of %s/%d are published later: %s", copy.name, copy.partition, error)
                 return
 
-    async def move(self, described: Mapping[str, TopicDescription]) -> dict[str, TopicDescription]:
+    async def move(
+        self, described: Mapping[str, TopicDescription], leaderless: Collection[TopicPartition] = ()
+    ) -> dict[str, TopicDescription]:
         """Publish the results that belong to another partition, where a topic has not as many as it is known to have.
 
         Each instance does so for all of its copies: to merge a result twice changes nothing. It goes on answering with
@@ -116,21 +121,29 @@ class Republisher:
 
         Args:
             described: the topics that exist.
+            leaderless: partitions that take nothing now.
 
         Returns:
-            The same, a topic that did not take all of its results with as many partitions as it had: a new one may have
-            no leader yet, and nothing else waits for it.
+            The same, but a topic that cannot take all of its results has as many partitions as before: nothing else
+            waits for it.
+
+        Raises:
+            BrokerUnavailable: Kafka did not take one.
         """
         moved = dict(described)
+        waits: list[str] = []
         for held in self._copies.results.values():
             topic = described.get(held.store.topic)
             if topic is None or topic.partitions == held.partition_count:
                 continue
-            try:
-                await self._move(held, topic.partitions)
-            except BrokerUnavailable as error:
-                logger.warning("results of store %s are moved later: %s", held.store.name, error)
+            if held.partition_count and any(at.topic == held.store.topic for at in leaderless):
+                waits.append(held.store.name)
                 moved[held.store.topic] = topic._replace(partitions=held.partition_count)
+            else:
+                await self._move(held, topic.partitions)
+        if waits and waits != self._waits:
+            logger.warning("results of %s are moved later: a partition has no leader", ", ".join(waits))
+        self._waits = waits
         return moved
 
     async def _move(self, held: ResultCopies, partitions: int) -> None:

@@ -269,7 +269,7 @@ class Choice:
 
         It ended before it counted. Stores ignore what this one publishes of the same keys.
         """
-        if not work.generations.claimed_after(work.generation):
+        if not work.generations.may_have_published_after(work.generation):
             return None
         try:
             with self._spark.beside:

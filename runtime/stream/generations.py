@@ -37,6 +37,7 @@ from runtime.spark.checkpoint import CheckpointDirectory
 logger = logging.getLogger(__name__)
 
 _MANIFEST: Final = "generation.json"
+_QUERY: Final = "query"
 _SEED_PASSED: Final = "seed-passed"
 _WINDOWS: Final = "windows"
 _EARLIER_GONE: Final = "earlier-gone"
@@ -127,7 +128,7 @@ class Generation:
     @property
     def query(self) -> str:
         """The name of its query's checkpoint."""
-        return f"{self.name}/query"
+        return f"{self.name}/{_QUERY}"
 
     @property
     def seed(self) -> str:
@@ -202,7 +203,8 @@ class Generations:
             stream_ms: see `Generation`.
             has_older: see `Generation`.
         """
-        number = max([published, *self._claimed()], default=0)
+        numbers = [int(match[1]) for name in self.directory.names() if (match := _CLAIM.match(name))]
+        number = max([published, *numbers], default=0)
         while True:
             number += 1
             token = uuid.uuid4().hex[:8]
@@ -213,12 +215,10 @@ class Generations:
                     return Generation(number, token, origin, seeded, stream_ms, has_older)
                 number = later
 
-    def claimed_after(self, generation: Generation) -> bool:
-        """Return whether somebody has begun to make a later generation."""
-        return any(number > generation.number for number in self._claimed())
-
-    def _claimed(self) -> list[int]:
-        return [int(match[1]) for name in self.directory.names() if (match := _CLAIM.match(name))]
+    def may_have_published_after(self, generation: Generation) -> bool:
+        """Return whether a query of a later generation has been started, as that which publishes its seed."""
+        later = (name for name in self._directories() if _number(name) > generation.number)
+        return any(self.directory.exists(f"{name}/{_QUERY}") for name in later)
 
     def commit(self, generation: Generation) -> None:
         """Have a generation count."""

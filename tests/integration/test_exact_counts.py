@@ -238,6 +238,7 @@ def test_after_a_generation_that_ended_amid_its_seed_another_one_begins(broker: 
     made = {name: json.loads(said) for name, said in last.headers} | {"generation": 2}
     scene.world.publish(scene.world.topology.stores[0], [("a", last.value, made)])
     (scene.checkpoint / "counts-store-v1" / "generation-2").write_text("0a1b2c3d")
+    (scene.checkpoint / "counts-store-v1" / "generation-2-0a1b2c3d" / "query").mkdir(parents=True)
     with running(scene.stream) as stream:
         assert stream.until_running()["generation"] == 3
         scene.count_live()

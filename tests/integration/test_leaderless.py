@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +18,7 @@ from runtime.kafka.ids import TopicCatalog
 from runtime.kafka.partitioner import partition_for
 from tests.drivers.eventually import eventually
 from tests.drivers.readings import PEAKS, result
-from tests.drivers.stores_on_kafka import StoreTopics, administration, running
+from tests.drivers.stores_on_kafka import QUICK, StoresOnKafka, StoreTopics, administration, running
 from tests.drivers.two_brokers import TwoBrokers
 
 STAYS, GOES = partition_for(1, 4), partition_for(6, 4)
@@ -40,11 +43,22 @@ async def topics(brokers: TwoBrokers) -> AsyncIterator[StoreTopics]:
     await topics.close()
 
 
+def noted_current(instance: StoresOnKafka) -> int:
+    """Return when the copy that has lost its leader is noted as current last, in milliseconds."""
+    fill = instance.copies.results[PEAKS].copies[GOES].fill
+    assert fill is not None
+    return fill.current_at_ms
+
+
 async def test_a_partition_that_loses_its_leader_is_left_alone_until_it_has_one(
     brokers: TwoBrokers, topics: StoreTopics, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING, "runtime.copies")
-    async with running(topics, tmp_path / "state") as instance, TopicCatalog(brokers.connection) as catalog:
+    often = replace(QUICK, keep_alive_ms=50)
+    async with (
+        running(topics, tmp_path / "state", options=often) as instance,
+        TopicCatalog(brokers.connection) as catalog,
+    ):
         await eventually(lambda: instance.caught_up)
         assert (instance.get(1), instance.get(6)) == ([("Main", 1000.0)], [("Main", 2000.0)])
         brokers.second.stop()
@@ -56,6 +70,10 @@ async def test_a_partition_that_loses_its_leader_is_left_alone_until_it_has_one(
         await eventually(lambda: instance.get(1) == [("Main", 3000.0)])
         await eventually(lambda: not instance.copies.status(PEAKS, GOES).is_current)
         assert instance.get(6) == [("Main", 2000.0)], "what it had is answered"
+        # Nobody can delete there meanwhile: a copy that had all is not filled anew after however long.
+        await eventually(lambda: noted_current(instance) > time.time() * 1000 - 1000)
+        waits_since_ms = noted_current(instance)
+        await eventually(lambda: noted_current(instance) > waits_since_ms + 1000)
         brokers.second.start()
         await eventually(lambda: instance.copies.status(PEAKS, GOES).is_current)
         await topics.station(6, result((2, 9000), generation=2))
@@ -112,3 +130,21 @@ async def test_results_that_belong_to_a_partition_without_a_leader_are_moved_lat
         instance.copies.assign(range(5))
         await eventually(lambda: instance.caught_up and instance.get(1) == [("Isar", 1000.0)])
     await producer.close()
+
+
+async def test_where_nothing_has_a_leader_that_is_what_is_the_matter(
+    brokers: TwoBrokers, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "runtime.copies")
+    topics = StoreTopics(brokers.connection)
+    await brokers.create(dict.fromkeys((topics.peaks, topics.sensors, topics.stations), [2] * 4))
+    async with running(topics, tmp_path / "state") as instance:
+        await eventually(lambda: instance.caught_up)
+        brokers.second.stop()
+        await eventually(lambda: "has no leader for" in instance.copies.trouble)
+        # Several sessions later.
+        await asyncio.sleep(10 * QUICK.retry_after_s)
+        assert "has no leader for" in instance.copies.trouble
+        assert "stores are filled again" not in caplog.text
+        brokers.second.start()
+        await eventually(lambda: instance.caught_up and not instance.copies.trouble)

@@ -38,15 +38,37 @@ def knowing(host: HostInfo, members: ClusterMap, network: Network, **others: Any
     return components_of(boards_view({}), cluster=lambda: members, host=host, transport=network, **others)
 
 
+class Instance:
+    """What an instance does that looks.
+
+    Attributes:
+        cluster: the map that it goes by.
+        given_up: the maps that it was told when it gave up.
+        came_back: how often it has asked for an assignment.
+    """
+
+    def __init__(self, cluster: ClusterMap) -> None:
+        self.cluster = cluster
+        self.given_up: list[ClusterMap] = []
+        self.came_back = 0
+
+    def give_up(self, cluster: ClusterMap) -> None:
+        self.cluster = cluster
+        self.given_up.append(cluster)
+
+    def come_back(self) -> None:
+        self.came_back += 1
+
+
 @asynccontextmanager
 async def looking(
     network: Network, *, is_away: Callable[[], bool] = lambda: True, cluster: ClusterMap | None = None, **others: Any
-) -> AsyncIterator[list[str]]:
-    """Have an instance look that knows a group of three; yield how often it has given up."""
-    given_up: list[str] = []
-    here = knowing(HERE, cluster or known(HERE, B, C), network, **others)
-    running = asyncio.create_task(LeftOut(here, is_away, lambda: given_up.append("once")).run())
-    yield given_up
+) -> AsyncIterator[Instance]:
+    """Have an instance look that knows a group of three."""
+    here = Instance(cluster or known(HERE, B, C))
+    components = components_of(boards_view({}), cluster=lambda: here.cluster, host=HERE, transport=network, **others)
+    running = asyncio.create_task(LeftOut(components, is_away, here.give_up, here.come_back).run())
+    yield here
     assert not running.done()
     running.cancel()
     await asyncio.wait([running])
@@ -57,15 +79,24 @@ async def asked(network: Network, times: int) -> None:
     await eventually(lambda: len(network.requests) >= before + times)
 
 
-async def test_it_gives_up_once_when_another_one_knows_a_group_without_it(caplog: pytest.LogCaptureFixture) -> None:
+async def test_it_gives_up_and_goes_by_the_map_of_another_one_that_knows_a_group_without_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     network = Network()
-    for host in (B, C):
-        network.apps[host] = create_app(knowing(host, known(B, C), network))
-    async with looking(network) as given_up:
-        await eventually(lambda: bool(given_up))
-        await asyncio.sleep(0.05)
-    assert given_up == ["once"]
-    assert network.requests == [(B, "/hosts")]
+    theirs = ClusterMap(
+        (HostMetadata(B, frozenset({0, 3}), frozenset({1}), runs_stream=True), HostMetadata(C, frozenset({1, 2}))), 4
+    )
+    network.apps[B] = create_app(knowing(B, theirs, network))
+    async with looking(network) as here:
+        await eventually(lambda: bool(here.given_up))
+        await asked(network, 3)
+        assert here.given_up == [theirs]
+        # The group goes on, and somebody else is asked where the first one does not answer.
+        network.errors[B] = httpx.ConnectError("it is gone")
+        network.apps[C] = create_app(knowing(C, known(C), network))
+        await eventually(lambda: len(here.given_up) == 2)
+        assert here.cluster == known(C)
+    assert set(network.requests) == {(B, "/hosts"), (C, "/hosts")}
     assert caplog.messages == [
         "the group goes on without this instance, says b:7000: others answer until Kafka does here"
     ]
@@ -82,18 +113,30 @@ async def test_it_gives_up_once_when_another_one_knows_a_group_without_it(caplog
 async def test_it_stays_what_it_is_where_another_one_knows_no_better(theirs: ClusterMap) -> None:
     network = Network()
     network.apps[B] = create_app(knowing(B, theirs, network))
-    async with looking(network, cluster=known(HERE, B)) as given_up:
+    async with looking(network, cluster=known(HERE, B)) as here:
         await asked(network, 3)
-    assert given_up == []
+    assert here.given_up == []
 
 
-async def test_one_that_does_not_tell_keeps_it_from_asking_no_other_one() -> None:
+@pytest.mark.parametrize("anew", [True, False])
+async def test_it_asks_for_an_assignment_when_kafka_answers_and_none_has_come(anew: bool) -> None:
     network = Network()
-    network.errors[B] = httpx.ConnectTimeout("it is silent")
-    network.apps[C] = create_app(knowing(C, known(B, C), network))
-    async with looking(network) as given_up:
-        await eventually(lambda: bool(given_up))
-    assert network.requests == [(B, "/hosts"), (C, "/hosts")]
+    network.apps[B] = create_app(knowing(B, known(B), network))
+    away = True
+    looked = 0
+
+    def is_away() -> bool:
+        nonlocal looked
+        looked += 1
+        return away
+
+    async with looking(network, is_away=is_away, cluster=known(HERE, B)) as here:
+        await eventually(lambda: bool(here.given_up))
+        if anew:
+            here.cluster = known(HERE, B)
+        away, before = False, looked
+        await eventually(lambda: looked > before + 3)
+    assert here.came_back == (0 if anew else 1)
 
 
 async def test_it_asks_nobody_while_kafka_answers() -> None:
@@ -105,25 +148,25 @@ async def test_it_asks_nobody_while_kafka_answers() -> None:
         looked += 1
         return False
 
-    async with looking(network, is_away=is_away) as given_up:
+    async with looking(network, is_away=is_away) as here:
         await eventually(lambda: looked > 3)
     assert network.requests == []
-    assert given_up == []
+    assert (here.given_up, here.came_back) == ([], 0)
 
 
 async def test_kafka_that_answers_meanwhile_counts_more() -> None:
     network = Network()
     network.apps[B] = create_app(knowing(B, known(B), network))
-    async with looking(network, is_away=lambda: not network.requests, cluster=known(HERE, B)) as given_up:
+    async with looking(network, is_away=lambda: not network.requests, cluster=known(HERE, B)) as here:
         await asked(network, 1)
         await asyncio.sleep(0.05)
-    assert given_up == []
+    assert here.given_up == []
 
 
 async def test_it_shows_the_token_of_peers() -> None:
     network = Network()
     tokens = Tokens(api=("client",), peer=("peer",))
     network.apps[B] = create_app(knowing(B, known(B), network, tokens=tokens))
-    async with looking(network, cluster=known(HERE, B), tokens=tokens) as given_up:
-        await eventually(lambda: bool(given_up))
-    assert network.authorizations == ["Bearer peer"]
+    async with looking(network, cluster=known(HERE, B), tokens=tokens) as here:
+        await eventually(lambda: bool(here.given_up))
+    assert set(network.authorizations) == {"Bearer peer"}

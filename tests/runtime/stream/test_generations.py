@@ -367,12 +367,14 @@ def test_windows_that_are_damaged_are_noted_anew(generations: Generations, tmp_p
     assert noted.read_text() == "no windows"
 
 
-def test_it_is_known_that_somebody_has_begun_to_make_a_later_generation(generations: Generations) -> None:
+def test_a_later_generation_may_have_published_once_its_query_has_been_started(generations: Generations) -> None:
     first = begun(generations)
-    assert not generations.claimed_after(first)
     second = generations.claim(0, ORIGIN, seeded=True)
-    assert generations.claimed_after(first)
-    assert not generations.claimed_after(second)
+    generations.directory.write_text(f"{second.seed}/part-0", "")
+    assert not generations.may_have_published_after(first)
+    generations.directory.write_text(f"{second.query}/metadata", "")
+    assert generations.may_have_published_after(first)
+    assert not generations.may_have_published_after(second)
 
 
 def test_a_claim_is_made_once_and_stays_as_it_was(root: CheckpointDirectory) -> None:
