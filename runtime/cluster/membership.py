@@ -5,8 +5,9 @@ Only tasks are decided here. Nothing is fetched, opened or closed in a rebalance
     OUTSIDE ──── first assignment ───▶ MEMBER ──── stop ────▶ LEFT
        │                                  │                    ▲
        └───────────────── stop ───────────┼────────────────────┘
-                                          └── session lost, Kafka gone: stays MEMBER with the map as it was, or as others
-                                              tell it (`go_by`), and joins again by itself as soon as Kafka answers
+                                          └── session lost, Kafka gone: stays MEMBER with the map as it was, or as
+                                              others tell it (`go_by`), and joins again by itself as soon as Kafka
+                                              answers
 """
 
 from __future__ import annotations
