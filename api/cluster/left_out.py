@@ -19,7 +19,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from api.cluster.connections import Reply, Request
-from api.cluster.peers import UNREACHED, transport_of
+from api.cluster.peers import UNREACHED, headers_of, transport_of
 from api.components import Components
 from runtime.cluster.host_metadata import ClusterMap, HostInfo, HostMetadata
 
@@ -51,8 +51,7 @@ class LeftOut:
         self._is_away = is_away
         self._give_up = give_up
         self._come_back = come_back
-        headers = {name.encode(): text.encode() for name, text in components.tokens.to_peers.items()}
-        self._request = Request("/hosts", headers, _TIMEOUT_S, _TIMEOUT_S)
+        self._request = Request("/hosts", headers_of(components.tokens), _TIMEOUT_S, _TIMEOUT_S)
         self._transport = transport_of(components.transport, most=2, idle_expiry_s=0.0)
         self._theirs: ClusterMap | None = None
 

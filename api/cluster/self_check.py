@@ -15,7 +15,7 @@ import logging
 from typing import Final
 
 from api.cluster.connections import Request
-from api.cluster.peers import UNREACHED, failure_of, transport_of
+from api.cluster.peers import UNREACHED, failure_of, headers_of, transport_of
 from api.components import Components
 
 logger = logging.getLogger(__name__)
@@ -35,8 +35,7 @@ class SelfCheck:
     def __init__(self, components: Components) -> None:
         self._host = components.host
         self._instance_id = components.instance_id.encode()
-        headers = {name.encode(): text.encode() for name, text in components.tokens.to_peers.items()}
-        self._request = Request("/internal/instance", headers, _TIMEOUT_S, _TIMEOUT_S)
+        self._request = Request("/internal/instance", headers_of(components.tokens), _TIMEOUT_S, _TIMEOUT_S)
         # Connections are not kept: each time it is a new one that has to be accepted.
         self._transport = transport_of(components.transport, most=2, idle_expiry_s=0.0)
         self._reason: str | None = None

@@ -84,7 +84,7 @@ class FillSession:
         self._assigned: dict[TopicPartition, StoreCopy] = {}
         self._out_of_range: set[TopicPartition] = set()
         self._unread: list[TopicPartition] = []
-        self._leaderless: list[StoreCopy] = []
+        self._leaderless: dict[TopicPartition, StoreCopy] = {}
         self._delete_retention_ms: dict[str, int] = {}
 
     async def run(self) -> None:
@@ -190,7 +190,7 @@ class FillSession:
         copies = await self._copies.topics_described(described)
         await self._assign(catalog, consumer, described, copies)
         # What is not read for now is not known to be current, unless nobody can write there.
-        for copy in (*self._assigned.values(), *self._leaderless):
+        for copy in (*self._assigned.values(), *self._leaderless.values()):
             copy.settle(self._options.keep_alive_ms)
         # No await from the assignment to here: a store that was emptied and is whole again holds no answer back.
         self._copies.progressed()
@@ -209,11 +209,11 @@ class FillSession:
     ) -> None:
         wanted = {TopicPartition(copy.topic, copy.partition): copy for copy in copies}
         # Who asks for their offsets waits for a leader, and with them all the others.
-        leaderless = [topic_partition for topic_partition in wanted if topic_partition in catalog.leaderless]
+        self._leaderless = {at: copy for at, copy in wanted.items() if at in catalog.leaderless}
         unchecked = [
             topic_partition
             for topic_partition, copy in wanted.items()
-            if topic_partition not in leaderless
+            if topic_partition not in self._leaderless
             and (
                 self._assigned.get(topic_partition) is not copy
                 or topic_partition in self._out_of_range
@@ -221,14 +221,13 @@ class FillSession:
                 or copy.fill.topic_id != described[copy.topic].topic_id
             )
         ]
-        self._leaderless = [wanted[topic_partition] for topic_partition in leaderless]
-        are_noted = set(leaderless) <= set(self._unread)
-        if not unchecked and are_noted and wanted.keys() - set(leaderless) == self._assigned.keys():
+        are_noted = self._leaderless.keys() <= set(self._unread)
+        if not unchecked and are_noted and wanted.keys() - self._leaderless.keys() == self._assigned.keys():
             return
         retention_ms = {copy.topic: await self._retention_ms(catalog, copy.topic) for copy in copies}
         offsets = await self._offsets(consumer, unchecked)
-        unknown = [*leaderless, *(each for each in unchecked if each not in offsets)]
-        await self._note_unread(unknown, are_all=wanted.keys() == set(unknown), are_leaderless=unknown == leaderless)
+        unknown = [*self._leaderless, *(each for each in unchecked if each not in offsets)]
+        await self._note_unread(unknown, are_all=wanted.keys() == set(unknown))
         # No await from here to the last seek: records that the loop beside reads belong to what is decided here.
         wanted = {
             topic_partition: copy
@@ -258,12 +257,12 @@ class FillSession:
         self._assigned = wanted
         self._out_of_range.clear()
 
-    async def _note_unread(self, unknown: list[TopicPartition], *, are_all: bool, are_leaderless: bool) -> None:
+    async def _note_unread(self, unknown: list[TopicPartition], *, are_all: bool) -> None:
         """Say why the offsets of these are not known; when these are all, there is nothing to read."""
         # Each upkeep asks for them again.
         if unknown and (are_all or unknown != self._unread):
             names = ", ".join(f"{topic}/{partition}" for topic, partition in unknown)
-            if are_leaderless:
+            if self._leaderless.keys() == set(unknown):
                 why = BrokerUnavailable(f"Kafka at {self._kafka} has no leader for {names}")
             else:
                 why = await unavailable(self._kafka, None, f"does not tell the offsets of {names}")

@@ -112,7 +112,7 @@ class Republisher:
                 return
 
     async def move(
-        self, described: Mapping[str, TopicDescription], leaderless: Collection[TopicPartition] = ()
+        self, described: Mapping[str, TopicDescription], leaderless: Collection[TopicPartition]
     ) -> dict[str, TopicDescription]:
         """Publish the results that belong to another partition, where a topic has not as many as it is known to have.
 

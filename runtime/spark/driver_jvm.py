@@ -123,8 +123,8 @@ def driver_command(
     # As Spark's launcher has it: this jar before the others, whose order is that of the directory.
     own = [*map(str, SPARK_HOME.glob("jars/slf4j-api-*.jar")), str(SPARK_HOME / "jars" / "*")]
     of_cluster = [environment[name] for name in ("HADOOP_CONF_DIR", "YARN_CONF_DIR") if environment.get(name)]
-    all_of_it = _ENDS_WITH_MAIN | dict(conf)
-    settings = [argument for name, value in all_of_it.items() for argument in ("--conf", f"{name}={value}")]
+    said = {**_ENDS_WITH_MAIN, **conf}
+    settings = [argument for name, value in said.items() for argument in ("--conf", f"{name}={value}")]
     return [
         java,
         "-cp",

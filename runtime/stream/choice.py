@@ -229,7 +229,9 @@ class Choice:
         if self._failures.checkpoint_trouble is not None:
             return f"its checkpoint cannot be used: {self._failures.checkpoint_trouble}"
         work = self._work(spark, generations, generation, topics)
-        return self._upkeep.why_begin(generations, generation) or self._gap(work) or self._outdated(work)
+        if (trouble := self._upkeep.why_begin(generations, generation) or self._gap(work)) is not None:
+            return trouble
+        return self._outdated(work) if generations.may_have_published_after(generation) else None
 
     def _gap(self, work: Work) -> str | None:
         """Return what the state lacks and what is published may have: that becomes the seed."""
@@ -267,10 +269,8 @@ class Choice:
     def _outdated(self, work: Work) -> str | None:
         """Return what says that a generation after this one has published results, None when none has.
 
-        It ended before it counted. Stores ignore what this one publishes of the same keys.
+        It ended before it counted. Stores ignore what this one publishes of the same keys. All results are looked at.
         """
-        if not work.generations.may_have_published_after(work.generation):
-            return None
         try:
             with self._spark.beside:
                 work.look_for_newer()
@@ -321,13 +321,9 @@ class Choice:
         if plan is None or not plan.at_commit or last is None or self._trouble(spark, generations, last, topics):
             return None
         work = self._work(spark, generations, last, topics)
-        if last.number != self._begun:
-            try:
-                with self._spark.beside:
-                    work.look_for_newer()
-            except GenerationOutdated as error:
-                logger.info("all events are read again: %s", error)
-                return None
+        if last.number != self._begun and (outdated := self._outdated(work)) is not None:
+            logger.info("all events are read again: %s", outdated)
+            return None
         done = work.log.done()
         return None if done is None else done.ends
 

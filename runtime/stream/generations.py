@@ -217,8 +217,7 @@ class Generations:
 
     def may_have_published_after(self, generation: Generation) -> bool:
         """Return whether a query of a later generation has been started, as that which publishes its seed."""
-        later = (name for name in self._directories() if _number(name) > generation.number)
-        return any(self.directory.exists(f"{name}/{_QUERY}") for name in later)
+        return self._has_later(generation, _QUERY)
 
     def commit(self, generation: Generation) -> None:
         """Have a generation count."""
@@ -226,8 +225,7 @@ class Generations:
 
     def is_followed(self, generation: Generation) -> bool:
         """Return whether a later generation counts."""
-        later = (name for name in self._directories() if _number(name) > generation.number)
-        return any(self.directory.exists(f"{name}/{_MANIFEST}") for name in later)
+        return self._has_later(generation, _MANIFEST)
 
     def seed_is_passed(self, generation: Generation) -> bool:
         """Return whether all events have been read that the seed may count: then none has to be looked up in it."""
@@ -322,6 +320,11 @@ class Generations:
 
     def _snapshots(self, generation: Generation) -> list[str]:
         return [name for name in self.directory.names(generation.name) if name.startswith(TABLES)]
+
+    def _has_later(self, generation: Generation, what: str) -> bool:
+        """Return whether the directory of a later generation has something of this name."""
+        later = (name for name in self._directories() if _number(name) > generation.number)
+        return any(self.directory.exists(f"{name}/{what}") for name in later)
 
     def _directories(self) -> list[str]:
         return [name for name in self.directory.names() if _DIRECTORY.fullmatch(name)]

@@ -6,6 +6,7 @@ import base64
 import re
 import uuid
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
 
@@ -57,18 +58,14 @@ class TwoBrokers:
             await admin.create_topics(topics)
 
     def __enter__(self) -> Self:
-        self._first.start()
-        try:
-            self.second = self._another()
-            self.second.start()
-        except BaseException:
-            self._first.stop()
-            raise
+        with ExitStack() as started:
+            started.enter_context(self._first)
+            self.second = started.enter_context(self._another())
+            self._started = started.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.second.stop()
-        self._first.stop()
+        self._started.close()
 
     def _another(self) -> Broker:
         (voters,) = re.findall("(?m)^controller.quorum.voters=(.*)$", self._text("first/server.properties"))

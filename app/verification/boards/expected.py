@@ -180,13 +180,13 @@ class Expectation:
         return self._hidden
 
     def names(self, players: Collection[int], products: Collection[int]) -> Names:
-        """Return the names of those of these players and products that exist.
+        """Return the names of those of these players and products that exist, and what is hidden.
 
         Raises:
             QueryFailed: Spark could not look them up.
         """
         with translated():
-            return Names(self._names(PLAYERS, players), self._names(PRODUCTS, products))
+            return Names(self._names(PLAYERS, players), self._names(PRODUCTS, products), self._hidden)
 
     def _read(self, topic: str, there: Ranges) -> None:
         ranges = {at: OffsetRange(max(begin, self._read_to.get(at, 0)), end) for at, (begin, end) in there.items()}

@@ -74,5 +74,4 @@ class BoardLooks:
             return None
         boards = [(of, board) for served in answers for of, board in served.boards.items()]
         players = {place.player_id for _, board in boards for place in board}
-        names = self._expectation.names(players, {of for of, _ in boards})
-        return names._replace(hidden=self._expectation.hidden)
+        return self._expectation.names(players, {of for of, _ in boards})

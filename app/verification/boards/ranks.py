@@ -86,7 +86,8 @@ def compare_ranks(
         for product_id in sorted(expected.keys() | served.ranks.keys()):
             right, found = expected.get(product_id, ()), served.ranks.get(product_id, ())
             what, unexplained = _what(right, found, events_lost=events_lost)
-            what = what or _what_is_hidden(product_id, found, hidden)
+            if events_lost and not what:
+                what = _what_is_hidden(product_id, found, hidden)
             counted = served.counted.get(product_id, 0)
             if not what and counted != len(found):
                 what = f"{counted} are counted, and {len(found)} are served"
