@@ -20,7 +20,7 @@ from app.java.spark_class_data import make_spark_class_data
 from app.load import Files, load, sample_files
 from app.scratch import scratch_directory
 from app.settings import Settings
-from app.signals import pass_over_signals, stop_signal
+from app.signals import stop_signal
 from app.topologies import Application
 from runtime.kafka.offsets import topic_offsets
 from runtime.stream.status import StreamState, StreamStatus
@@ -74,10 +74,7 @@ def run_demo(given: Settings, application: Application, *, port: int, once: bool
                 peer_token=SecretStr(""),
             )
             kept_free.close()
-            try:
-                shown = uvloop.run(_demo(settings, application, files, once=once))
-            finally:
-                pass_over_signals()
+            shown = uvloop.run(_demo(settings, application, files, once=once))
     if once and not shown:
         sys.exit(1)
 

@@ -4,6 +4,7 @@ The end of the terminal (SIGHUP) is one of them, unless it is ignored already, a
 """
 
 import asyncio
+import atexit
 import os
 import signal
 import sys
@@ -21,9 +22,9 @@ def exit_on_signals() -> None:
 
 def stop_signal() -> asyncio.Event:
     """Return an event that SIGTERM, SIGINT and SIGHUP set."""
-    stop = asyncio.Event()
-    for number in (*_from_outside(), _AT_THE_TERMINAL):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+    # A handler of the loop's would go with the loop, and the next signal would end the program amid its clearing up.
+    on_signals(lambda: loop.is_closed() or loop.call_soon_threadsafe(stop.set))
     return stop
 
 
@@ -41,14 +42,11 @@ def stop_at_end_of_input(stop: asyncio.Event) -> None:
 
 def on_signals(do: Callable[[], object]) -> None:
     """Let SIGTERM, SIGINT and SIGHUP do this, and not end the program."""
-    for number in (*_from_outside(), _AT_THE_TERMINAL):
+    numbers = (*_from_outside(), _AT_THE_TERMINAL)
+    for number in numbers:
         signal.signal(number, lambda *_: do())
-
-
-def pass_over_signals() -> None:
-    """Let no signal interrupt what is left to do: the program is ending."""
-    # Not SIG_IGN, which processes that are started from here would inherit.
-    on_signals(lambda: None)
+    # Python itself takes its handlers away before the program has ended.
+    atexit.register(signal.pthread_sigmask, signal.SIG_BLOCK, numbers)
 
 
 def _from_outside() -> list[signal.Signals]:
@@ -57,5 +55,6 @@ def _from_outside() -> list[signal.Signals]:
 
 
 def _exit(*_: object) -> None:
-    pass_over_signals()
+    # Not SIG_IGN, which processes that are started from here would inherit.
+    on_signals(lambda: None)
     sys.exit(1)

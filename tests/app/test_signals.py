@@ -38,7 +38,29 @@ async def wait():
 
 uvloop.run(wait())
 """
+EXITS = """
+import time
+from app.signals import exit_on_signals
 
+exit_on_signals()
+try:
+    print("runs", flush=True)
+    time.sleep(60)
+finally:
+    print("tidy")
+"""
+STOPS = """
+import asyncio, uvloop
+from app.signals import stop_signal
+
+async def wait():
+    stop = stop_signal()
+    print("runs", flush=True)
+    await stop.wait()
+
+uvloop.run(wait())
+print("tidy")
+"""
 INPUT = """
 import asyncio, sys
 from app.signals import stop_at_end_of_input
@@ -72,6 +94,17 @@ def test_what_nohup_started_goes_on_when_its_terminal_ends() -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_what_waits_for_a_signal_ends_in_order(number: signal.Signals) -> None:
     assert run(WAITING, str(number.value)) == (0, "tidy\n")
+
+
+@pytest.mark.parametrize(("program", "status"), [(EXITS, 1), (STOPS, 0)])
+def test_signals_that_go_on_until_it_has_ended_interrupt_nothing(program: str, status: int) -> None:
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "runs\n"
+        # The moments that count are the last ones, at each of which a signal would have to come.
+        while process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+        assert (process.returncode, process.stdout.read()) == (status, "tidy\n")
 
 
 def test_the_end_of_its_input_ends_what_waits_for_it_and_what_is_said_there_does_not() -> None:
