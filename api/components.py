@@ -52,13 +52,18 @@ class Stopping:
 
     def __init__(self) -> None:
         self._told: list[WeakMethod[Callable[[], None]]] = []
+        self._has_begun = False
 
     def tell(self, told: Callable[[], None]) -> None:
-        """Have a method called when the instance stops, if its object is still there then."""
-        self._told.append(WeakMethod(told, self._told.remove))
+        """Have a method called when the instance stops, if its object is still there then; at once when it does."""
+        if self._has_begun:
+            told()
+        else:
+            self._told.append(WeakMethod(told, self._told.remove))
 
     def begin(self) -> None:
         """Tell all; what is in flight can end now. Called in the event loop, before the server is stopped."""
+        self._has_begun = True
         for reference in list(self._told):
             if (told := reference()) is not None:
                 told()

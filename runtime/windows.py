@@ -314,6 +314,7 @@ def window_key(of: KeyType, windows: Windows) -> KeyType:
         windows: of the store.
     """
     every_ms, last_ms = windows.every_ms, LAST_MS - windows.least_ms
+    first_ms = -(-FIRST_MS // every_ms) * every_ms
 
     def parse(text: str) -> WindowKey:
         key, _, start = text.rpartition("@")
@@ -328,6 +329,12 @@ def window_key(of: KeyType, windows: Windows) -> KeyType:
     def decode(encoded: bytes) -> WindowKey:
         return WindowKey(key_of_first_bytes(of, encoded[:-_START_BYTES]), Int64.decode(encoded[-_START_BYTES:]))
 
+    def following(key: WindowKey) -> WindowKey | None:
+        if (start_ms := key.start_ms + every_ms) <= last_ms:
+            return WindowKey(key.key, start_ms)
+        above = of.following(key.key)
+        return None if above is None else WindowKey(above, first_ms)
+
     return replace(
         of,
         name=f"{of.name} and window",
@@ -335,7 +342,7 @@ def window_key(of: KeyType, windows: Windows) -> KeyType:
         text=lambda key: f"{of.text(key.key)}@{key.start_ms}",
         encode=encode,
         decode=decode,
-        following=lambda key: WindowKey(key.key, key.start_ms + every_ms),
+        following=following,
     )
 
 

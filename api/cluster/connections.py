@@ -164,7 +164,7 @@ class PeerTransport:
 
     async def _connected(self, host: HostInfo, connect_s: float) -> _Connection:
         loop = asyncio.get_running_loop()
-        named = str(host).encode("idna")
+        named = str(HostInfo(host.host.encode("idna").decode(), host.port)).encode()
         try:
             async with asyncio.timeout(connect_s):
                 _, connection = await loop.create_connection(

@@ -19,6 +19,8 @@ GZIP_FROM_BYTES: Final = 1024
 _LEVEL: Final = 2
 """Rows are repetitive: higher levels cost several times as much and gain a tenth."""
 _IN_THREAD_FROM_BYTES: Final = 64 * 1024
+KEPT_BYTES: Final = 8 << 20
+"""A larger body is made anew for each request, as is what is made of it."""
 _VARY: Final = (b"vary", b"accept-encoding")
 _ENCODED: Final = (b"content-encoding", b"gzip")
 _GZIP: Final = re.compile(rb"(?:^|,)\s*(gzip|x-gzip|\*)\s*(?:;\s*q\s*=\s*([0-9.]+)\s*)?(?=,|$)", re.IGNORECASE)
@@ -97,7 +99,8 @@ class Delivery:
         if len(body) < _IN_THREAD_FROM_BYTES:
             return _gzip(body)
         compressed = await asyncio.to_thread(_gzip, body)
-        self._last = (body, compressed)
+        if len(body) <= KEPT_BYTES:
+            self._last = (body, compressed)
         return compressed
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final
 
-from fastapi import Path, Query, Request, Response
+from fastapi import Depends, Path, Query, Request, Response
 from pydantic import BeforeValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
@@ -23,6 +23,7 @@ from api.reads.ranks import Asked, Counted, One, Paged, RankPaths, Several
 from api.reads.stores import ETAG_HEADER, KEEP_HEADER, ROW_HEADERS, UNAVAILABLE, described
 from api.serving import Serving
 from runtime.keys import Int64, KeyPair
+from topology.leaderboard.periods import ALL
 from topology.leaderboard.ranks import STORE
 
 AROUND_MAX: Final = 50
@@ -50,6 +51,12 @@ def _ids(text: Any) -> tuple[int, ...]:
     return tuple(dict.fromkeys(ids))
 
 
+def _all_time(text: Any) -> str:
+    if text != ALL:
+        raise PydanticCustomError("period", "ranks are of all time; leave it out")
+    return ALL
+
+
 _id: Final = parser_of(Int64)
 
 PlayerId = Annotated[int, WHOLE_NUMBER, ID_SCHEMA, Path(alias="playerId", description="a player", examples=[3])]
@@ -71,6 +78,12 @@ FromRank = Annotated[
     HowMany, Query(description="the rank that the first page begins with", json_schema_extra={"minimum": 1})
 ]
 After = Annotated[str | None, Query(description="what `Link` says of the next page; it is opaque")]
+AllTime = Annotated[
+    str,
+    BeforeValidator(_all_time),
+    WithJsonSchema({"type": "string", "enum": [ALL]}),
+    Query(description="ranks are of all time, unlike boards"),
+]
 _Demanded = Annotated[Demand, demanded(STORE)]
 
 
@@ -83,7 +96,12 @@ def rank_routes(serving: Serving) -> Routes:
     ranking = serving.rankings.get(STORE)
     if ranking is None:
         return _routes_that_are_off()
-    router = Routes(prefix=_PATH, tags=["ranks"], responses={400: _INVALID, 404: _NOT_FOUND})
+    router = Routes(
+        prefix=_PATH,
+        tags=["ranks"],
+        responses={400: _INVALID, 404: _NOT_FOUND},
+        dependencies=[Depends(_of_all_time)],
+    )
     ranks = ranking.ranks(RankPaths(lambda product: _PATH.replace("{productId}", str(product)), NoSuchRank))
     feeds = ranking.feeds(Words(row="rank", key="playerId", value="rank"))
 
@@ -163,6 +181,10 @@ def rank_routes(serving: Serving) -> Routes:
         return stream_for(request, feeds, serving.traffic, Scope(None, KeyPair(product_id, player_id)))
 
     return router
+
+
+async def _of_all_time(period: AllTime = ALL) -> None:
+    """Refuse a period: an answer of all time would be taken for the period's."""
 
 
 _EVENTS_EXAMPLE: Final = (

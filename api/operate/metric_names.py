@@ -28,7 +28,7 @@ class MetricNames(NamedTuple):
         rows: a gauge of the rows that there are to show.
         delay: a histogram of the time from an event to its row.
         newest: a gauge of the newest event in a changed row.
-        of_one_store: whether `rows`, `delay` and `newest` go without the label `store`.
+        of_one_store: whether `rows`, `delay` and `newest` are of the first store alone, without the label `store`.
     """
 
     events: Name = Name("source_records", "Records of the source read, in committed batches.")

@@ -35,6 +35,7 @@ from runtime.stream.freshness import Freshness
 from runtime.stream.status import StreamState, StreamStatus
 
 _Family = TypeVar("_Family", CounterMetricFamily, GaugeMetricFamily)
+_OfStore = TypeVar("_OfStore")
 _Samples = Iterable[tuple[Sequence[str], float]]
 _PREFIX: Final = "leaderboard_"
 """Of the program, whatever its topology."""
@@ -125,7 +126,7 @@ class InstanceCollector(Collector):
         yield from self._cluster(measures)
         yield from _stream(measures.stream or StreamStatus(), measures, self._names)
         yield from self._stores(measures)
-        yield from _freshness(measures.freshness, self._names)
+        yield from _freshness(self._told(measures.freshness), self._names)
 
     def _cluster(self, measures: Measures) -> Iterator[Metric]:
         of = self._components
@@ -149,7 +150,7 @@ class InstanceCollector(Collector):
                 rows[copy.store] = rows.get(copy.store, 0) + copy.rows
         of_tables = [((name,), count) for name, count in rows.items()]
         yield _of(GaugeMetricFamily, "table_rows", "Rows of a table.", ("table",), of_tables)
-        yield _of(GaugeMetricFamily, *self._names.rows, *_shown(measures, self._names))
+        yield _of(GaugeMetricFamily, *self._names.rows, *_shown(self._told(measures.rows), self._names))
         yield _gauge("stores_filling", "Whether the stores are being filled from Kafka: 1 or 0.", measures.filling)
         unusable = [((topic, reason), count) for (topic, reason), count in sorted(measures.unusable.items())]
         yield _of(
@@ -159,6 +160,11 @@ class InstanceCollector(Collector):
             ("topic", "reason"),
             unusable,
         )
+
+    def _told(self, of_stores: Mapping[str, _OfStore]) -> Mapping[str, _OfStore]:
+        """Return what is told of stores, by their names: without the label `store` of the first one alone."""
+        first = self._views[0].store.name
+        return {name: of for name, of in of_stores.items() if name == first or not self._names.of_one_store}
 
 
 def _answers(traffic: Traffic) -> Iterator[Metric]:
@@ -237,11 +243,11 @@ def _copies(measures: Measures) -> Iterator[Metric]:
         yield _of(GaugeMetricFamily, f"store_{name}", f"Copy of a partition: {text}", ("store", "partition"), samples)
 
 
-def _shown(measures: Measures, names: MetricNames) -> tuple[Sequence[str], _Samples]:
+def _shown(rows: Mapping[str, Mapping[int, int]], names: MetricNames) -> tuple[Sequence[str], _Samples]:
     """Return labels and samples of the rows that there are to show."""
     shown = [
         (store, str(partition), float(count))
-        for store, counts in measures.rows.items()
+        for store, counts in rows.items()
         for partition, count in sorted(counts.items())
     ]
     if names.of_one_store:

@@ -10,6 +10,7 @@ from typing import Final
 from api.cluster.peers import Peers
 from api.cluster.router import UNREADABLE, Router
 from api.http.answers import JSON_TYPE, MISSING_PARTITIONS, NO_STORE, Answer, Headers
+from api.http.delivery import KEPT_BYTES
 from api.http.errors import InvalidRequest, PartitionsUnavailable
 from api.http.key_route import encoded
 from api.reads.collect import Collector, Question, listed
@@ -27,8 +28,6 @@ AT_ONCE: Final = 1_000
 holder, the group's heartbeats included."""
 KEYS_OF_WINDOWS_AT_ONCE: Final = 4
 """Of a store with windows, for the same reason, so many named keys: one may have a thousand windows and more."""
-_KEPT_BYTES: Final = 8 << 20
-"""A list up to this size is kept for the next who asks."""
 
 
 class Gather:
@@ -83,7 +82,7 @@ class Gather:
                 # Others are answered in between.
                 await asyncio.sleep(0)
         body = self._compose(rows)
-        if is_whole and not missing and self._view.version == key[0] and len(body) <= _KEPT_BYTES:
+        if is_whole and not missing and self._view.version == key[0] and len(body) <= KEPT_BYTES:
             self._composed = (key, body)
         return Answer(200, _headers(missing), body)
 

@@ -32,7 +32,7 @@ from api.serving import ServedStore, Serving
 from runtime.errors import StateUnusable
 from runtime.keys import KeyValue
 from runtime.serving.position import Position
-from runtime.serving.view import Range
+from runtime.serving.view import NotMade, Range
 
 logger = logging.getLogger(__name__)
 
@@ -117,9 +117,7 @@ class _Parts:
         if not held:
             reasons = {each: status.reason for each, status in statuses.items()}
             if any(view.status(each).can_answer for each in known):
-                # Not the fault of this instance: it is asked as before for what it can answer.
-                refusal = problem(PartitionsUnavailable(reasons), f"/internal/stores/{view.store.name}")
-                return unmet(refusal, ", ".join(dict.fromkeys(reasons.values()))).to_response()
+                return self._unmet(reasons)
             raise PartitionsUnavailable(reasons)
         positions = [
             Position(status.topic_id, each, status.position).text(view.store.name)
@@ -134,10 +132,17 @@ class _Parts:
         ]
         try:
             part = body(held)
+        except NotMade as error:
+            return self._unmet(dict.fromkeys(held, str(error)))
         except StateUnusable as error:
             logger.warning("a peer's question for rows of %s could not be answered: %s", view.store.name, error)
             raise PartitionsUnavailable(dict.fromkeys(held, UNREADABLE)) from error
         return Answer(200, headers, part).to_response()
+
+    def _unmet(self, reasons: dict[int, str]) -> Response:
+        """Refuse what is not the fault of this instance: it is asked as before for what it can answer."""
+        refusal = problem(PartitionsUnavailable(reasons), f"/internal/stores/{self.served.view.store.name}")
+        return unmet(refusal, ", ".join(dict.fromkeys(reasons.values()))).to_response()
 
 
 def internal_routes(serving: Serving) -> Routes:

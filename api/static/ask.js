@@ -44,7 +44,8 @@ export const token = {
 export async function ask(path, { signal, headers = {} } = {}) {
   const given = token.get();
   const own = given ? { ...headers, Authorization: `Bearer ${given}` } : headers;
-  const response = await reached(fetch(path, { signal, headers: own, credentials: "same-origin" }));
+  // Caches may keep an answer for a while: what is shown as live is asked for again, with the entity tag.
+  const response = await reached(fetch(path, { signal, headers: own, credentials: "same-origin", cache: "no-cache" }));
   if (response.ok) return response;
   throw new Refusal(response.status, await detailOf(response));
 }

@@ -6,6 +6,8 @@ export const isText = ({ key }) => key.type === "text";
 export const columnsOfKey = ({ key }) => key.name.split("/");
 
 const typesOf = ({ key }) => key.type.split("/");
+/** Return the columns of a store's key: names and types. */
+export const keyColumnsOf = (store) => columnsOfKey(store).map((name, index) => ({ name, type: typesOf(store)[index] }));
 
 /** Return the parts of a key's text: itself, or two of which one is a number. */
 function partsOf(store, text) {
@@ -15,7 +17,10 @@ function partsOf(store, text) {
   return at < 0 ? [text] : [text.slice(0, at), text.slice(at + 1)];
 }
 
-const isPart = (type, text) => (type === "text" ? text !== "" : /^(0|-?[1-9]\d{0,18})$/.test(text));
+/** Return whether a text is a whole number of 64 bits, as keys have it. */
+export const isInteger = (text) => /^(0|-?[1-9]\d{0,18})$/.test(text) && BigInt.asIntN(64, BigInt(text)) === BigInt(text);
+
+const isPart = (type, text) => (type === "text" ? text !== "" : isInteger(text));
 
 export function isKey(store, text) {
   const [types, parts] = [typesOf(store), partsOf(store, text)];

@@ -4,7 +4,7 @@
 //   #/stores/counts-store/keys/hello     one row, live
 
 import { ask, askJson, isExpected, jsonOf, keepTrying, pause, readAsText, readEvents } from "./ask.js";
-import { columnsOfKey, isKey, isText, keyOf, nameOf, orderOfKeys, orderOfNames } from "./names.js";
+import { columnsOfKey, isKey, isText, keyColumnsOf, keyOf, nameOf, orderOfKeys, orderOfNames } from "./names.js";
 import { OneRow } from "./row.js";
 import { arrange, byId, make, number, plural, say } from "./show.js";
 import { isOfWindow, spanText } from "./times.js";
@@ -101,7 +101,8 @@ export class Stores {
 
   async #look(signal) {
     this.#stores = await askJson("stores", { signal });
-    readAsText("key", ...this.#stores.flatMap(({ key, columns }) => [key, ...columns]).filter(isNumber).map(({ name }) => name));
+    const columns = this.#stores.flatMap((store) => [...keyColumnsOf(store), ...store.columns]);
+    readAsText("key", ...columns.filter(isNumber).map(({ name }) => name));
     this.#list();
   }
 

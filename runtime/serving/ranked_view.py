@@ -32,7 +32,7 @@ from runtime.serving.local_view import LocalView
 from runtime.serving.looked_at import Lookups
 from runtime.serving.orders import IN_STORE, SECOND_BYTES, SLICE_S, TAIL_BYTES, Making, bounds, second_of, sort_key
 from runtime.serving.texts import SEARCHED_AT_ONCE, has_any, keys_with
-from runtime.serving.view import Cut, Range, Rendered, tagged
+from runtime.serving.view import Cut, NotMade, Range, Rendered, tagged
 from runtime.stores.protocol import StateStore
 
 logger = logging.getLogger(__name__)
@@ -45,10 +45,6 @@ AT_A_TIME: Final = 200
 
 _KNOWN: Final = 16_384
 """So many second parts are remembered to be there: a megabyte or two."""
-
-
-class NotMade(StateUnusable):
-    """An order is being made, of very many rows."""
 
 
 class Page(NamedTuple):

@@ -19,7 +19,7 @@ from sortedcontainers import SortedList
 
 from runtime.copies.copies import Copies
 from runtime.declaration import Limits, Show, Store
-from runtime.errors import LeaderboardError, StateUnusable
+from runtime.errors import LeaderboardError
 from runtime.keys import KeyPair, KeyValue
 from runtime.records import json_bytes
 from runtime.results import Result, values_of
@@ -27,7 +27,7 @@ from runtime.serving.ahead import Ahead
 from runtime.serving.local_view import LocalView
 from runtime.serving.looked_at import NOTHING, LookedAt, Lookups
 from runtime.serving.texts import SEARCHED_AT_ONCE, has_any, keys_with
-from runtime.serving.view import EVERYTHING, Cut, Range, Rendered, tagged
+from runtime.serving.view import EVERYTHING, Cut, NotMade, Range, Rendered, tagged
 
 logger = logging.getLogger(__name__)
 
@@ -166,16 +166,19 @@ class RenderedView(LocalView):
             kept, store = self._partition(partition), self._stores.get(partition)
             rows = 0 if kept.warm or store is None or store.fill is None else store.fill.rows - len(kept.seen)
             if rows + len(kept.stale) > _COUNTED_AT_ONCE:
-                raise StateUnusable(f"rows of store {self.store.name} are being made, and not counted before")
+                raise NotMade(f"rows of store {self.store.name} are being made, and not counted before")
             self._settle(partition, EVERYTHING)
             total += len(kept.shown)
         return total
 
     def count_of_second(self, partitions: Iterable[int], second: KeyValue) -> int | None:
-        kept = [self._partition(partition) for partition in partitions]
-        if self._sought or not all(each.warm and not each.stale for each in kept):
+        kept = {partition: self._partition(partition) for partition in partitions}
+        if self._sought or not all(each.warm for each in kept.values()):
             return None
-        return sum(each.of_second[second] for each in kept)
+        for partition, each in kept.items():
+            for key in [key for key in each.stale if key.second == second]:
+                self._render_stored(partition, key)
+        return sum(each.of_second[second] for each in kept.values())
 
     def shown(self) -> dict[int, int]:
         return {partition: len(kept.shown) for partition, kept in sorted(self._partitions.items())}

@@ -9,11 +9,16 @@ from typing import NamedTuple
 
 from runtime.copies.status import CopyStatus
 from runtime.declaration import Store
+from runtime.errors import StateUnusable
 from runtime.keys import KeyType, KeyValue
 
 Watcher = Callable[[KeyValue | None], None]
 """Told the key whose row may read differently from now on, at whatever limit; None when many may at once, or when a
 copy came to be able to answer, or ceased to be. Called in the event loop within the change: it must be quick."""
+
+
+class NotMade(StateUnusable):
+    """What is asked for is being made, of very many rows; the rest can be answered."""
 
 
 class Rendered(NamedTuple):

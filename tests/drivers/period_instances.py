@@ -39,8 +39,8 @@ class PeriodInstances:
             parts=[each.parts for each in self.instances],
         )
 
-    def name(self, table: str, row_id: int, name: str) -> None:
-        """Create a player or a product, at every instance."""
+    def name(self, table: str, row_id: int, name: str | None) -> None:
+        """Create a player or a product, or delete it without a name, at every instance."""
         name_row(self.instances, table, row_id, name)
 
     def publish(self, product: int, period: str, *scores: tuple[float, int]) -> None:

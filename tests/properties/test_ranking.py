@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from runtime import ReadBack
 from runtime.keys import KeyPair
 from runtime.serving.in_memory import TOPIC_ID
-from runtime.serving.ranked_view import NotMade
+from runtime.serving.view import NotMade
 from tests.drivers.laps import CIRCUITS, DRIVERS, LAPS, READ_BACK, Laps
 
 CIRCUIT_IDS = st.integers(-1, 2)

@@ -58,10 +58,20 @@ def test_nothing_is_between_a_key_and_the_one_that_follows(given_keys: tuple[Key
     key_type = window_key(of, WINDOWS)
     for key in keys:
         following = key_type.following(key)
-        assert following is not None
-        assert following > key
-        assert not [each for each in keys if key < each < following]
+        assert not [each for each in keys if key < each and (following is None or each < following)]
+        assert following is None or following > key
+        assert following is None or key_type.parse(key_type.text(following)) == following
         assert WINDOWS.first_of(key.key) <= key
+
+
+@pytest.mark.parametrize(
+    ("of", "key", "following"),
+    [(Text, "b1", WindowKey("b1\0", FIRST_START)), (Int64, 7, WindowKey(8, FIRST_START)), (Int64, ID_MAX, None)],
+)
+def test_the_first_window_of_the_next_key_follows_the_last_one(
+    of: KeyType, key: KeyValue, following: WindowKey | None
+) -> None:
+    assert window_key(of, WINDOWS).following(WindowKey(key, LAST_START)) == following
 
 
 @pytest.mark.parametrize(

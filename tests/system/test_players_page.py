@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -105,6 +106,20 @@ def test_a_rank_changes_as_others_play(url: str, browser: Browser, ranked: Ranke
     browser.wait_for(f"{AROUND}.length === 11", "those around are shown")
     answer = browser.run("return document.querySelector('#around-rows [aria-current] td').textContent")
     assert answer == "35"
+
+
+def test_a_pause_holds_ranks_and_those_around_as_they_are(
+    url: str, browser: Browser, ranked: RankedInstances, served: Served
+) -> None:
+    browser.open(f"{url}/#/players/20/1")
+    browser.wait_for(f"{AROUND}.length === 11", "those around are shown")
+    browser.run("document.querySelector('#pause').click()")
+    with httpx.stream("GET", f"{url}/leaderboard/1/players/20/events", trust_env=False) as events:
+        served.loop.call_soon_threadsafe(ranked.publish, 1, 21, best(5000.0, 21))
+        assert any('"rank":21' in line for line in events.iter_lines())
+    assert browser.run(f"return {AROUND}")[5] == "20players 20980"
+    browser.run("document.querySelector('#pause').click()")
+    browser.wait_for(f"{AROUND}[5] === '21players 20980'", "what there is by then is shown")
 
 
 def test_whoever_has_a_rank_no_longer_stands_nowhere(

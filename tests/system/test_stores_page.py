@@ -89,6 +89,18 @@ def test_thousands_of_rows_come_a_page_at_a_time(browser: Browser) -> None:
         assert browser.run("return document.querySelector('#rows-next').hidden")
 
 
+def test_a_number_that_no_key_can_be_is_passed_over(browser: Browser) -> None:
+    rows = {order: paid_order(order, "card", 1.0) for order in range(600)}
+    with instance(rows, PAID_ORDERS) as (url, _):
+        browser.open(url)
+        browser.wait_for(f"{LISTED}.length === 50", "a page of them")
+        browser.run("document.querySelector('#find-key').focus()")
+        browser.type("9999999999999999999")
+        browser.run("document.querySelector('#find-key').value = '590'")
+        browser.run("document.querySelector('#find-key').dispatchEvent(new Event('input'))")
+        browser.wait_for(f"{LISTED}.length === 10", "those from a key on")
+
+
 def paid_order(order: int, method: str, paid: float) -> dict[str, object]:
     """Return a row of an order and its payment."""
     return {"order_id": order, "customer_id": 2**53 + order, "amount": 49.99, "method": method, "paid": paid}

@@ -2,14 +2,13 @@
 
 import { ask, askJson, jsonOf, keepTrying, pause, readEvents } from "./ask.js";
 import { Frames, showEntries } from "./entries.js";
+import { isInteger } from "./names.js";
 import { byId, folded, make, number, plural, say } from "./show.js";
 
 const LIVE_MOST = 500; // More boards than that are shown a page at a time.
 const PAGE_SIZE = 100;
 const PAGE_EVERY_MS = 5_000;
 
-const ID = /^(0|-?[1-9]\d{0,18})$/;
-export const isId = (text) => ID.test(text);
 export const linkTo = (id) => `#/game/${id}`;
 
 const byProduct = (a, b) => (BigInt(a) < BigInt(b) ? -1 : 1);
@@ -191,7 +190,7 @@ export class Games {
     const known = this.#paged || this.#boards.size || this.#complete;
     say(byId("games-count"), known ? plural(this.count, "game") : "");
     const here = this.#paged ? " on this page" : "";
-    const open = isId(text) && !this.#boards.has(text) ? `. Enter opens game ${text}` : "";
+    const open = isInteger(text) && !this.#boards.has(text) ? `. Enter opens game ${text}` : "";
     say(byId("search-hint"), text ? `${shown ? plural(shown, "game") : "No game"}${here}${open}` : "");
     const none = !this.#boards.size && this.#complete;
     say(byId("empty"), none ? `No game has a score${this.#period.text || " yet"}. The first one shows here the moment it arrives.` : "");
@@ -203,7 +202,7 @@ export class Games {
     event.preventDefault();
     const text = byId("search").value.trim();
     const card = byId("cards").querySelector(".card:not([hidden])");
-    if (isId(text)) location.hash = linkTo(text);
+    if (isInteger(text)) location.hash = linkTo(text);
     else if (text && card) location.hash = linkTo(card.dataset.product);
   }
 }

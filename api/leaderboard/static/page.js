@@ -11,8 +11,9 @@ import { readAsText } from "./ask.js";
 import { Cluster } from "./cluster.js";
 import { Frame } from "./frame.js";
 import { Game } from "./game.js";
-import { Games, isId, linkTo } from "./games.js";
+import { Games, linkTo } from "./games.js";
 import { Announcer } from "./entries.js";
+import { isInteger } from "./names.js";
 import { Period } from "./period.js";
 import { Players } from "./players.js";
 import { byId } from "./show.js";
@@ -31,14 +32,14 @@ const period = new Period(() => {
 });
 const games = new Games(announcer, period);
 const game = new Game(announcer, period);
-const players = new Players(announcer, isId);
+const players = new Players(announcer);
 const stores = new Stores(TITLE);
 const cluster = new Cluster("leaderboard_score_events_total", "Scores read");
 
 const frame = new Frame({
   hosts: () => cluster.hosts,
   again: () => views.feed(true),
-  hold: (held) => [games, game, stores].forEach((each) => each.hold(held)),
+  hold: (held) => [games, game, players, stores].forEach((each) => each.hold(held)),
 });
 
 const views = new Views(frame, {
@@ -64,17 +65,17 @@ const views = new Views(frame, {
   run: (view, signal, tell) => {
     if (view.fed === "games") return games.run(signal, tell);
     if (view.name === "players") {
-      if (isId(view.id) && isId(view.on ?? "0")) return players.run(signal, tell);
+      if (isInteger(view.id) && isInteger(view.on ?? "0")) return players.run(signal, tell);
       return players.explain(`“${view.id}” is no player's id. Ids are whole numbers, such as 3.`);
     }
     if (view.name !== "game") return stores.run(view, signal, tell);
-    if (!isId(view.id)) return game.explain(`“${view.id}” is no game's id. Ids are whole numbers, such as 6.`);
+    if (!isInteger(view.id)) return game.explain(`“${view.id}” is no game's id. Ids are whole numbers, such as 6.`);
     return game.run(signal, tell);
   },
   locate: (view, signal) => {
     if (view.name === "players") return undefined;
     if (view.name !== "game") return stores.locate(view, signal);
-    return isId(view.id) ? game.locate(signal) : undefined;
+    return isInteger(view.id) ? game.locate(signal) : undefined;
   },
   refused: (view, text) => {
     if (view.name === "game") game.explain(text);

@@ -1,6 +1,7 @@
 // Players: one is found by id or name; where the player stands on every game, and who is around on one of them, live.
 
 import { askJson, isExpected, keepTrying, pause, readEvents } from "./ask.js";
+import { isInteger } from "./names.js";
 import { arrange, byId, folded, make, number, plural, say } from "./show.js";
 
 const AROUND = 5;
@@ -13,17 +14,18 @@ const linkTo = (id, game) => `#/players/${id}${game === undefined ? "" : `/${gam
 
 export class Players {
   #announcer;
-  #isId;
   #names; // Brings those on a podium, as they were some seconds ago: one request for all that is typed meanwhile.
   #namesUntilMs = 0;
   #id;
   #game;
   #name = "";
-  #rank = null;
+  #rank = null; // As it is shown.
+  #told = null; // What is to be shown next.
+  #renewing = false;
+  #held = false;
 
-  constructor(announcer, isId) {
+  constructor(announcer) {
     this.#announcer = announcer;
-    this.#isId = isId;
     byId("players-form").addEventListener("submit", (event) => this.#submit(event));
     byId("players-search").addEventListener("input", () => this.#find());
   }
@@ -36,7 +38,7 @@ export class Players {
     }
     this.#id = id;
     this.#game = game;
-    this.#rank = null;
+    this.#rank = this.#told = null;
     byId("around-rows").replaceChildren();
     byId("around").hidden = true;
     byId("standings").hidden = id === undefined;
@@ -48,6 +50,11 @@ export class Players {
   /** Show what comes until `signal`. */
   run(signal, tell) {
     return keepTrying(signal, (live) => this.#attempt(signal, live), tell);
+  }
+
+  hold(held) {
+    this.#held = held;
+    this.#renew();
   }
 
   explain(text) {
@@ -70,7 +77,10 @@ export class Players {
       return;
     }
     const { gameName } = ranks.find((rank) => rank.productId === game) ?? { gameName: `Game ${game}` };
-    const told = (event, rank) => this.#told(signal, event === "rank" ? rank : null, game, gameName);
+    const told = (event, rank) => {
+      this.#told = { signal, rank: event === "rank" ? rank : null, game, gameName };
+      this.#renew();
+    };
     await readEvents(`leaderboard/${game}/players/${this.#id}/events`, { signal, opened: live, told });
   }
 
@@ -88,7 +98,26 @@ export class Players {
     return (await Promise.all(asked)).filter(Boolean);
   }
 
-  async #told(signal, rank, game, gameName) {
+  /** Show what was told last: one after the other, since each asks for a hundred ranks, and a rank may change each second. */
+  async #renew() {
+    if (this.#renewing) return;
+    this.#renewing = true;
+    try {
+      while (this.#told && !this.#held) {
+        const told = this.#told;
+        this.#told = null;
+        this.#showRank(told);
+        const answers = await this.#answersOf(told);
+        if (told.signal.aborted) continue;
+        if (this.#held) this.#told ??= told;
+        else if (answers) this.#drawRank(told, answers);
+      }
+    } finally {
+      this.#renewing = false;
+    }
+  }
+
+  #showRank({ rank, gameName }) {
     const before = this.#rank;
     this.#rank = rank;
     if (rank && before && before.rank !== rank.rank) {
@@ -96,16 +125,23 @@ export class Players {
     }
     this.explain(rank ? "" : `${this.#name} has no rank in ${gameName}.`);
     if (!rank) byId("around").hidden = true;
+  }
+
+  /** Return who is around and where the player stands; null where nobody answers. */
+  async #answersOf({ signal, rank, game }) {
     try {
-      if (rank) {
-        const around = await askJson(`leaderboard/${game}/players/${this.#id}?around=${AROUND}`, { signal });
-        if (rank === this.#rank) this.#drawAround(around, game, gameName);
-      }
-      this.#drawRanks(await this.#ranks(signal), game);
+      const around = rank ? await askJson(`leaderboard/${game}/players/${this.#id}?around=${AROUND}`, { signal }) : [];
+      return { around, ranks: await this.#ranks(signal) };
     } catch (error) {
       // The next event asks again, and the connection's state says the rest.
       if (!isExpected(error)) throw error;
+      return null;
     }
+  }
+
+  #drawRank({ rank, game, gameName }, { around, ranks }) {
+    if (rank) this.#drawAround(around, game, gameName);
+    this.#drawRanks(ranks, game);
   }
 
   #drawRanks(ranks, game) {
@@ -146,7 +182,7 @@ export class Players {
   async #submit(event) {
     event.preventDefault();
     const text = byId("players-search").value.trim();
-    if (this.#isId(text)) {
+    if (isInteger(text)) {
       location.hash = linkTo(text);
       return;
     }
@@ -156,12 +192,12 @@ export class Players {
 
   async #find() {
     const text = byId("players-search").value.trim();
-    const found = text && !this.#isId(text) ? await this.#named(text) : [];
+    const found = text && !isInteger(text) ? await this.#named(text) : [];
     if (text !== byId("players-search").value.trim()) return; // Another search has begun meanwhile.
     const links = found.slice(0, MOST_FOUND).map(([id, name]) => make("li", {}, make("a", { href: linkTo(id) }, name)));
     byId("players-found").replaceChildren(...links);
-    const hint = this.#isId(text) ? "Enter shows this player." : "By name those are found who are on a podium of all time; by id everybody is.";
-    say(byId("players-hint"), text && !this.#isId(text) && found.length ? `${plural(found.length, "player")} found.` : hint);
+    const hint = isInteger(text) ? "Enter shows this player." : "By name those are found who are on a podium of all time; by id everybody is.";
+    say(byId("players-hint"), text && !isInteger(text) && found.length ? `${plural(found.length, "player")} found.` : hint);
   }
 
   /** Return the players on podiums of all time whose names have a text in them: ids with names. */

@@ -10,6 +10,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from runtime.cluster.host_metadata import HostInfo
+from runtime.serving.view import NotMade
 from tests.drivers.cluster import Cluster
 from tests.drivers.fake_view import ABSENT, board_of
 
@@ -189,6 +190,23 @@ async def test_a_store_that_cannot_be_read_is_503_where_there_is_no_other_and_te
             assert response.status_code == 503, target
             assert "secret" not in response.text
     assert "its store cannot be read now" in (await cluster.get("/leaderboard/count/local")).json()["detail"]
+
+
+async def test_whoever_cannot_count_yet_is_no_worse_to_ask_for_rows(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def making(*_: object) -> int:
+        raise NotMade("rows are being made")
+
+    for view in cluster.views:
+        monkeypatch.setattr(view, "count", making)
+    refused = await cluster.get("/leaderboard/count")
+    assert (refused.status_code, "rows are being made" in refused.json()["detail"]) == (503, True)
+    for product_id in IDS:
+        answer = await cluster.get(f"/leaderboard/{product_id}")
+        assert answer.headers["x-served-by"] == str(cluster.hosts[cluster.holders(product_id)[0]])
+        assert answer.headers["x-store-role"] == "active"
+    assert "leaderboard_hosts_down 0.0" in (await cluster.get("/metrics")).text
 
 
 async def test_a_part_is_never_passed_off_as_the_whole(cluster: Cluster) -> None:

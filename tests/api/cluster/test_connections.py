@@ -193,6 +193,14 @@ async def test_a_name_that_cannot_be_resolved_is_told_from_a_refusal() -> None:
             await client.transport.get(HostInfo("no-such-name.invalid", 1), PATIENT)
 
 
+async def test_a_host_may_have_as_long_a_name_as_there_is() -> None:
+    async with exchange(answering()) as (server, client):
+        # 127.0.0.1, in 63 characters.
+        longest = f"0x{0x7F000001:061x}"
+        reply = await client.transport.get(HostInfo(longest, server.host.port), PATIENT)
+        assert reply.status == 200
+
+
 async def test_a_connection_that_was_idle_for_long_is_not_used_again() -> None:
     async with exchange(answering(), idle_expiry_s=0) as (server, client):
         for _ in range(3):

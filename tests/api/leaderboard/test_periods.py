@@ -120,6 +120,9 @@ async def test_boards_of_a_period_are_counted_as_they_come_and_go_without_going_
     assert await counted("period=day") == 8
     instances.publish(3, TODAY)
     assert (await counted("period=day"), await counted("period=week")) == (7, 7)
+    monkeypatch.setattr("runtime.serving.rendered_view._AT_ONCE", 0)
+    instances.name(PRODUCTS, 9, None)
+    assert (await counted("period=day"), await counted("period=week")) == (6, 7)
 
 
 async def test_an_answer_is_not_sent_again_to_who_has_it(instances: PeriodInstances) -> None:

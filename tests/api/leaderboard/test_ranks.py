@@ -182,6 +182,7 @@ BAD = [
     f"{PATH}?ids={','.join(map(str, range(1001)))}", f"{PATH}?page_size=0", f"{PATH}?page_size=1001",
     f"{PATH}?from_rank=0", f"{PATH}?from_rank=-3", f"{PATH}?after=x", f"{PATH}?after=", f"{PATH}?after=%FF",
     f"{PATH}?after={'A' * 200}", f"{PATH}?page_size=3&page_size=4", f"{PATH}/1?max_lag=-1", f"{PATH}/1?min_position=x",
+    f"{PATH}?period=week", f"{PATH}/1?period=day&at=2026-11-25", f"{PATH}/1/events?period=x", f"{PATH}/count?period=",
     "/leaderboard/x/players", "/leaderboard/x/players/1", "/leaderboard/01/players/count",
 ]  # fmt: skip
 
@@ -189,6 +190,12 @@ BAD = [
 @pytest.mark.parametrize("target", BAD, ids=lambda target: target[:60])
 async def test_what_cannot_be_is_a_bad_request(ranked: RankedInstances, target: str) -> None:
     assert is_problem(await everywhere(ranked, target), 400)
+
+
+async def test_ranks_may_be_asked_for_by_what_they_are_of(ranked: RankedInstances) -> None:
+    assert (await everywhere(ranked, f"{PATH}/count?period=all")).json() == (
+        await everywhere(ranked, f"{PATH}/count")
+    ).json()
 
 
 async def test_a_cursor_is_of_the_product_that_it_was_given_out_for(ranked: RankedInstances) -> None:

@@ -103,6 +103,21 @@ async def read_until(reader: asyncio.StreamReader, wanted: bytes) -> bytes:
     return found
 
 
+def test_what_begins_while_the_instance_stops_ends_at_once() -> None:
+    class Goes:
+        ended = False
+
+        def end(self) -> None:
+            self.ended = True
+
+    stopping, before, late = Stopping(), Goes(), Goes()
+    stopping.tell(before.end)
+    stopping.begin()
+    stopping.tell(late.end)
+    assert before.ended
+    assert late.ended
+
+
 @pytest.mark.parametrize("path", ["/leaderboard/1/events", "/leaderboard/events"])
 async def test_a_client_that_does_not_read_gets_the_newest_board_and_holds_little(path: str) -> None:
     async with serving() as server:

@@ -264,6 +264,22 @@ async def test_stores_are_told_by_partition(cluster: Cluster) -> None:
 # Names
 
 
+async def test_no_sample_stands_twice_where_there_are_boards_of_periods(cluster: Cluster) -> None:
+    measures = full_measures()
+    (freshness,), (rows,) = measures.freshness.values(), measures.rows.values()
+    stores = ("leader-boards", "period-boards")
+    cluster.measures = replace(
+        measures, freshness=dict.fromkeys(stores, freshness), rows={stores[0]: rows, stores[1]: {0: 4}}
+    )
+    samples = [
+        (sample.name, tuple(sorted(sample.labels.items())))
+        for family in (await scraped(cluster)).values()
+        for sample in family.samples
+    ]
+    assert len(set(samples)) == len(samples)
+    assert values(await scraped(cluster), "boards", "partition") == {"0": 9, "2": 1}
+
+
 async def test_names_follow_the_conventions(cluster: Cluster) -> None:
     cluster.measures = full_measures()
     await cluster.get("/leaderboard/1")

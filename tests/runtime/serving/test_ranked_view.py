@@ -16,7 +16,7 @@ from runtime.errors import StateUnusable
 from runtime.keys import KeyPair
 from runtime.ordered_bytes import falling_double, rising_integer
 from runtime.serving.orders import Making, sort_key
-from runtime.serving.ranked_view import NotMade
+from runtime.serving.view import NotMade
 from runtime.stores.memory import MemoryStore
 from tests.drivers.laps import CIRCUITS, DRIVERS, READ_BACK, Laps
 
