@@ -126,7 +126,7 @@ class InstanceCollector(Collector):
         yield from self._cluster(measures)
         yield from _stream(measures.stream or StreamStatus(), measures, self._names)
         yield from self._stores(measures)
-        yield from _freshness(self._told(measures.freshness), self._names)
+        yield from _freshness(self._exposed(measures.freshness), self._names)
 
     def _cluster(self, measures: Measures) -> Iterator[Metric]:
         of = self._components
@@ -150,7 +150,7 @@ class InstanceCollector(Collector):
                 rows[copy.store] = rows.get(copy.store, 0) + copy.rows
         of_tables = [((name,), count) for name, count in rows.items()]
         yield _of(GaugeMetricFamily, "table_rows", "Rows of a table.", ("table",), of_tables)
-        yield _of(GaugeMetricFamily, *self._names.rows, *_shown(self._told(measures.rows), self._names))
+        yield _of(GaugeMetricFamily, *self._names.rows, *_shown(self._exposed(measures.rows), self._names))
         yield _gauge("stores_filling", "Whether the stores are being filled from Kafka: 1 or 0.", measures.filling)
         unusable = [((topic, reason), count) for (topic, reason), count in sorted(measures.unusable.items())]
         yield _of(
@@ -161,8 +161,8 @@ class InstanceCollector(Collector):
             unusable,
         )
 
-    def _told(self, of_stores: Mapping[str, _OfStore]) -> Mapping[str, _OfStore]:
-        """Return what is told of stores, by their names: without the label `store` of the first one alone."""
+    def _exposed(self, of_stores: Mapping[str, _OfStore]) -> Mapping[str, _OfStore]:
+        """Return what the text has of each store: of the first one alone where samples have no label `store`."""
         first = self._views[0].store.name
         return {name: of for name, of in of_stores.items() if name == first or not self._names.of_one_store}
 

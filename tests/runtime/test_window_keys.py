@@ -57,11 +57,16 @@ def test_nothing_is_between_a_key_and_the_one_that_follows(given_keys: tuple[Key
     of, keys = given_keys
     key_type = window_key(of, WINDOWS)
     for key in keys:
-        following = key_type.following(key)
-        assert not [each for each in keys if key < each and (following is None or each < following)]
-        assert following is None or following > key
-        assert following is None or key_type.parse(key_type.text(following)) == following
         assert WINDOWS.first_of(key.key) <= key
+        following = key_type.following(key)
+        if key == WindowKey(ID_MAX, LAST_START):
+            assert following is None
+            assert key == max(keys)
+            continue
+        assert following is not None
+        assert following > key
+        assert not [each for each in keys if key < each < following]
+        assert key_type.parse(key_type.text(following)) == following
 
 
 @pytest.mark.parametrize(

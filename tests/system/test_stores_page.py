@@ -96,6 +96,10 @@ def test_a_number_that_no_key_can_be_is_passed_over(browser: Browser) -> None:
         browser.wait_for(f"{LISTED}.length === 50", "a page of them")
         browser.run("document.querySelector('#find-key').focus()")
         browser.type("9999999999999999999")
+        asked = "performance.getEntriesByType('resource').filter(({ name }) => name.includes('/keys?')).length"
+        typed = browser.run(f"return {asked}")
+        # A request is on its way while the number is typed, and one may follow with it.
+        browser.wait_for(f"{asked} > {typed} + 2", "the page goes on")
         browser.run("document.querySelector('#find-key').value = '590'")
         browser.run("document.querySelector('#find-key').dispatchEvent(new Event('input'))")
         browser.wait_for(f"{LISTED}.length === 10", "those from a key on")
